@@ -1,0 +1,13 @@
+//! The one door to the machine: clock, commands, signals.
+
+pub mod clock;
+pub mod command;
+pub mod deadline;
+pub mod signal;
+pub mod tools;
+
+pub use clock::{Clock, SystemClock};
+pub use command::{Call, CommandError, Output, Status};
+pub use deadline::Deadline;
+pub use signal::Signals;
+pub use tools::ToolError;

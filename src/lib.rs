@@ -1,0 +1,7 @@
+//! Renews a Kubernetes control plane's certificates and sees that they are in use.
+//!
+//! The modules stand in layers; each imports lower layers only (`tests/it/layers.rs` holds the table).
+
+pub mod exit;
+pub mod files;
+pub mod host;

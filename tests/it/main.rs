@@ -1,0 +1,4 @@
+//! Integration tests: behaviour of whole parts and of the whole program.
+#![allow(clippy::unwrap_used, reason = "clippy's own allowance for tests does not reach their helper functions")]
+
+mod command;
