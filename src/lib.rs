@@ -2,6 +2,7 @@
 //!
 //! The modules stand in layers; each imports lower layers only (`tests/it/layers.rs` holds the table).
 
+pub mod calendar;
 pub mod exit;
 pub mod files;
 pub mod host;
