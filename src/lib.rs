@@ -6,3 +6,7 @@ pub mod calendar;
 pub mod exit;
 pub mod files;
 pub mod host;
+
+pub mod journal;
+pub mod lock;
+pub mod node;

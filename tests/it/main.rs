@@ -4,3 +4,4 @@
 mod calendar;
 mod calendar_systemd;
 mod command;
+mod lock;

@@ -1,0 +1,301 @@
+//! What is remembered between runs: when the job last ran, and what a run that was cut off still owes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::files::{Replace, Root, is_absent};
+
+/// Our directory for state and backups.
+pub const DIRECTORY: &str = "/var/lib/k8s-certs-renew";
+const FILE: &str = "/var/lib/k8s-certs-renew/state.json";
+const ASIDE: &str = "/var/lib/k8s-certs-renew/state.json.damaged";
+/// More certificates than this are not kept: no node comes near, and the journal is read at each run.
+const MOST_SERIALS: usize = 1000;
+/// Version of the format; a file of a newer one is set aside, not guessed at.
+const VERSION: u32 = 1;
+
+/// The journal, `/var/lib/k8s-certs-renew/state.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Journal {
+    version: u32,
+    /// When a run last got as far as a decision (UTC).
+    #[serde(default)]
+    pub last_run: Option<DateTime<Utc>>,
+    /// When a run last ended well (UTC).
+    #[serde(default)]
+    pub last_success: Option<DateTime<Utc>>,
+    /// The run that has begun and not ended, if any.
+    #[serde(default)]
+    pub open: Option<OpenRun>,
+    /// When each serial that is on disk was first seen there, by [`serial_key`].
+    #[serde(default)]
+    pub serials: BTreeMap<String, FirstSeen>,
+    /// When the serials were last noted.
+    #[serde(default)]
+    pub looked: Option<Look>,
+    /// For each component, the serials ([`serial_key`]) that it read when it was last restarted and seen back.
+    #[serde(default)]
+    pub restarted: BTreeMap<String, Vec<String>>,
+    /// The public key of each CA (SHA-256, lower-case hexadecimal), by the CA's name: which cluster this is.
+    #[serde(default)]
+    pub ca_key_hashes: BTreeMap<String, String>,
+}
+
+/// When a serial was first seen on disk. Told by the clock since boot, which no step of the wall clock moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstSeen {
+    /// The boot (`/proc/sys/kernel/random/boot_id`).
+    pub boot_id: String,
+    /// Milliseconds since that boot: it was there by then, and may have been for longer.
+    pub since_boot_ms: u64,
+    /// Milliseconds since the same boot at which another serial was still in its place: it was not there yet. None where
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_until_ms: Option<u64>,
+}
+
+/// A look at the serials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Look {
+    /// The boot.
+    pub boot_id: String,
+    /// Milliseconds since that boot.
+    pub since_boot_ms: u64,
+}
+
+/// The key of a certificate in [`Journal::serials`]. The name belongs to it, since authorities number independently.
+pub fn serial_key(name: &str, serial: &str) -> String {
+    format!("{serial} {name}")
+}
+
+/// A run that changes the node. It stays in the journal until everything that it owes is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenRun {
+    /// When it began (UTC).
+    pub began: DateTime<Utc>,
+    /// Components that were to be restarted and have not been seen to be back.
+    pub restart: Vec<String>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            last_run: None,
+            last_success: None,
+            open: None,
+            serials: BTreeMap::new(),
+            looked: None,
+            restarted: BTreeMap::new(),
+            ca_key_hashes: BTreeMap::new(),
+        }
+    }
+}
+
+impl Journal {
+    /// Reads the journal. One that is damaged or of a newer version counts as none, and the warning says so.
+    pub fn read(root: &Root) -> (Self, Option<String>) {
+        let text = match root.read(Path::new(FILE)) {
+            Ok(text) => text,
+            Err(error) if is_absent(&error) => return (Self::default(), None),
+            Err(error) => {
+                return (
+                    Self::default(),
+                    Some(format!("cannot read the journal '{FILE}': {error}; going on without it")),
+                );
+            }
+        };
+        match serde_json::from_slice::<Self>(&text) {
+            Ok(journal) if journal.version == VERSION => (journal, None),
+            Ok(journal) => {
+                let version = journal.version;
+                (
+                    Self::default(),
+                    Some(format!(
+                        "the journal '{FILE}' is of version {version}, this program knows {VERSION}; going on without it"
+                    )),
+                )
+            }
+            Err(error) => {
+                let place = format!("line {}, column {}", error.line(), error.column());
+                (Self::default(), Some(format!("the journal '{FILE}' is damaged ({place}); going on without it")))
+            }
+        }
+    }
+
+    /// Whether it was written for the cluster whose CAs have these key hashes, by name. A node that was reset and built anew has
+    /// other CAs, and what an old journal says means nothing there. One that names no CA is taken as it is.
+    pub fn is_of(&self, ca_key_hashes: &BTreeMap<String, String>) -> bool {
+        self.ca_key_hashes.iter().all(|(name, hash)| ca_key_hashes.get(name).is_none_or(|now| now == hash))
+    }
+
+    /// Keeps of what is owed only the components that `still` holds for; a run that owes nothing is closed.
+    pub fn settle(&mut self, still: impl Fn(&str) -> bool) {
+        if let Some(open) = &mut self.open {
+            open.restart.retain(|component| still(component));
+        }
+        self.open.take_if(|open| open.restart.is_empty());
+    }
+
+    /// Writes the journal in place of the old one, which is kept beside it if it could not be read.
+    ///
+    /// `durable` waits for the disk; a run that changes nothing need not.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, root: &Root, durable: bool) -> anyhow::Result<()> {
+        root.create_dir(Path::new(DIRECTORY), 0o700).with_context(|| format!("cannot create '{DIRECTORY}'"))?;
+        self.keep_unreadable(root).with_context(|| format!("cannot set the damaged journal '{FILE}' aside"))?;
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|error| anyhow!("cannot encode the journal: {error}"))?;
+        text.push(b'\n');
+        let how = Replace { durable, ..Replace::with_mode(0o600) };
+        root.replace(Path::new(FILE), &text, &how).with_context(|| format!("cannot write the journal '{FILE}'"))
+    }
+
+    /// Notes which serials are on disk now (name and serial of each certificate that was read). One that is known keeps its
+    /// moment; one that is gone is forgotten, so that an old file put back from a backup counts as new. At most 1000 are kept.
+    ///
+    /// Call it with a moment that was taken after the files were read.
+    pub fn note_serials<'a>(
+        &mut self,
+        on_disk: impl IntoIterator<Item = (&'a str, &'a str)>,
+        boot_id: &str,
+        since_boot: Duration,
+    ) {
+        let since_boot_ms = u64::try_from(since_boot.as_millis()).unwrap_or(u64::MAX);
+        let before = std::mem::take(&mut self.serials);
+        let last = self.looked.as_ref().filter(|look| look.boot_id == boot_id).map(|look| look.since_boot_ms);
+        for (name, serial) in on_disk.into_iter().take(MOST_SERIALS) {
+            let key = serial_key(name, serial);
+            let seen = before.get(&key).cloned().unwrap_or_else(|| {
+                let had_another = before.keys().any(|key| key.split_once(' ').is_some_and(|(_, of)| of == name));
+                FirstSeen { boot_id: boot_id.to_owned(), since_boot_ms, other_until_ms: last.filter(|_| had_another) }
+            });
+            self.serials.insert(key, seen);
+        }
+        self.looked = Some(Look { boot_id: boot_id.to_owned(), since_boot_ms });
+    }
+
+    fn keep_unreadable(&self, root: &Root) -> io::Result<()> {
+        match root.read(Path::new(FILE)) {
+            Ok(text) if serde_json::from_slice::<Self>(&text).is_ok_and(|journal| journal.version == VERSION) => Ok(()),
+            Err(error) if is_absent(&error) => Ok(()),
+            // a directory, a link to itself or gigabytes are set aside just so
+            _ => {
+                root.remove_file(Path::new(ASIDE))?;
+                root.rename_new(Path::new(FILE), Path::new(ASIDE))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{ASIDE, FILE, Journal, OpenRun};
+    use crate::files::{Replace, Root};
+
+    fn root() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path()).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let (_dir, root) = root();
+        assert_eq!(Journal::read(&root), (Journal::default(), None));
+        let began = "2026-03-02T03:00:00Z".parse().unwrap();
+        let open = Some(OpenRun { began, restart: vec!["kube-scheduler".into()] });
+        let journal = Journal { last_run: Some(began), open, ..Journal::default() };
+        journal.write(&root, true).unwrap();
+        assert_eq!(Journal::read(&root), (journal, None));
+    }
+
+    #[test]
+    fn a_journal_without_serials_is_read() {
+        let old: Journal = serde_json::from_str("{\"version\": 1, \"lastRun\": \"2026-03-02T03:00:00Z\"}").unwrap();
+        assert!(old.serials.is_empty() && old.looked.is_none() && old.ca_key_hashes.is_empty());
+        assert!(old.last_run.is_some());
+    }
+
+    fn moments(journal: &Journal) -> Vec<(&str, &str, u64, Option<u64>)> {
+        journal
+            .serials
+            .iter()
+            .map(|(key, seen)| (key.as_str(), seen.boot_id.as_str(), seen.since_boot_ms, seen.other_until_ms))
+            .collect()
+    }
+
+    #[test]
+    fn a_serial_keeps_its_moment_and_a_new_one_knows_how_long_it_was_not_there() {
+        let mut journal = Journal::default();
+        let at = Duration::from_secs;
+        journal.note_serials([("scheduler.conf", "a1"), ("apiserver", "b1")], "boot-1", at(10));
+        journal.note_serials([("scheduler.conf", "a2"), ("apiserver", "b1"), ("new", "c")], "boot-1", at(20));
+        let expected = [
+            ("a2 scheduler.conf", "boot-1", 20_000, Some(10_000)),
+            ("b1 apiserver", "boot-1", 10_000, None),
+            ("c new", "boot-1", 20_000, None),
+        ];
+        assert_eq!(moments(&journal), expected);
+        // after a boot nothing is known of how long the other was there
+        journal.note_serials([("scheduler.conf", "a3"), ("apiserver", "b1")], "boot-2", at(5));
+        let expected = [("a3 scheduler.conf", "boot-2", 5_000, None), ("b1 apiserver", "boot-1", 10_000, None)];
+        assert_eq!(moments(&journal), expected);
+    }
+
+    #[test]
+    fn an_old_serial_that_is_put_back_counts_as_new() {
+        let mut journal = Journal::default();
+        for (second, serial) in [(10, "a1"), (20, "a2"), (30, "a1")] {
+            journal.note_serials([("scheduler.conf", serial)], "boot", Duration::from_secs(second));
+        }
+        assert_eq!(moments(&journal), [("a1 scheduler.conf", "boot", 30_000, Some(20_000))]);
+    }
+
+    #[test]
+    fn the_number_of_serials_is_bound() {
+        let names: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
+        let mut journal = Journal::default();
+        journal.note_serials(names.iter().map(|name| (name.as_str(), "1")), "boot", Duration::ZERO);
+        assert_eq!(journal.serials.len(), 1000);
+    }
+
+    #[test]
+    fn what_is_no_file_is_set_aside_too() {
+        let (dir, root) = root();
+        root.create_dir(Path::new(FILE), 0o700).unwrap();
+        assert!(Journal::read(&root).1.is_some());
+        Journal::default().write(&root, true).unwrap();
+        assert!(dir.path().join(ASIDE.trim_start_matches('/')).is_dir());
+        assert_eq!(Journal::read(&root), (Journal::default(), None));
+    }
+
+    #[test]
+    fn a_damaged_or_newer_journal_is_set_aside_not_believed() {
+        for text in ["{\"version\": 1, \"last", "{\"version\": 2}", ""] {
+            let (_dir, root) = root();
+            root.create_dir(Path::new(super::DIRECTORY), 0o700).unwrap();
+            root.replace(Path::new(FILE), text.as_bytes(), &Replace::with_mode(0o600)).unwrap();
+            let (journal, warning) = Journal::read(&root);
+            assert!(warning.unwrap().contains("going on without it"));
+            journal.write(&root, true).unwrap();
+            assert_eq!(root.read_to_string(Path::new(ASIDE)).unwrap(), text);
+            assert_eq!(Journal::read(&root).1, None);
+        }
+    }
+}
