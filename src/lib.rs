@@ -10,3 +10,5 @@ pub mod host;
 pub mod journal;
 pub mod lock;
 pub mod node;
+
+pub mod inventory;

@@ -1,7 +1,13 @@
 //! Integration tests: behaviour of whole parts and of the whole program.
 #![allow(clippy::unwrap_used, reason = "clippy's own allowance for tests does not reach their helper functions")]
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod calendar;
 mod calendar_systemd;
 mod command;
+mod inventory;
 mod lock;
+mod node;
+mod pki;
