@@ -11,4 +11,6 @@ pub mod journal;
 pub mod lock;
 pub mod node;
 
+pub mod api;
 pub mod inventory;
+pub mod runtime;

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod api;
 mod calendar;
 mod calendar_systemd;
 mod command;
@@ -11,3 +12,4 @@ mod inventory;
 mod lock;
 mod node;
 mod pki;
+mod runtime;

@@ -1,0 +1,10 @@
+//! Every connection that the program makes: TLS handshakes that look at a certificate, and single GET requests.
+//!
+//! Addresses only: no name is ever resolved, no proxy asked, no redirect followed.
+
+pub mod client;
+mod socket;
+pub mod tls;
+
+pub use client::{ApiError, Reply, Scheme, Target, get};
+pub use tls::{Identity, Seen, TlsError, handshake};
