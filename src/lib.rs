@@ -14,3 +14,5 @@ pub mod node;
 pub mod api;
 pub mod inventory;
 pub mod runtime;
+
+pub mod evidence;

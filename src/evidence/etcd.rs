@@ -1,0 +1,187 @@
+//! etcd, as a static pod or as a service of the host. It re-reads certificate and key at each handshake (etcd 3.2 and later;
+//! measured with 3.4.23), so what it shows is the proof.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::served::{Server, judge, look as ask};
+use super::{Component, Input, broken, not_there, unknown};
+use crate::api::Identity;
+use crate::inventory::{Certificate, Manager};
+use crate::node::Manifest;
+use crate::node::flags::flag;
+use crate::node::proc::Process;
+
+const NAME: &str = "etcd";
+
+/// Judges it. None where no etcd is to run here.
+pub(super) fn look(input: &Input<'_>) -> Option<Component> {
+    let manifest = input.node.manifest(NAME);
+    let processes = input.find(NAME);
+    let members = members(input);
+    if manifest.is_none() && processes.is_empty() && members.is_empty() {
+        return None;
+    }
+    if !input.may_ask(&processes) || (manifest.is_none() && processes.is_empty()) {
+        return Some(unknown(NAME, not_there(input, NAME)));
+    }
+    let process = processes.first();
+    let files: Vec<&Certificate> = match file_named(input, manifest, process) {
+        Some(path) => input.at_path(&path).into_iter().collect(),
+        None => members,
+    };
+    let mut component = unknown(NAME, "");
+    component.process = process.map(|process| input.facts(process));
+    let addrs = match addresses(input, manifest, process) {
+        Ok(addrs) => addrs,
+        Err(why) => {
+            why.clone_into(&mut component.reason);
+            return Some(component);
+        }
+    };
+    let first = files.first().and_then(|file| file.leaf.as_ref());
+    let shown = match ask(&addrs, None, client(input).as_ref(), first, input.deadline()) {
+        Ok(shown) => shown,
+        Err(why) => {
+            component.reason = format!("shows no certificate: {why}");
+            return Some(component);
+        }
+    };
+    component.served = Some(shown.served());
+    // host etcd whose command line names no file: any of its certificates on disk will do
+    let same = files.iter().find(|file| file.leaf.as_ref().is_some_and(|leaf| shown.is(leaf)));
+    let Some((file, leaf)) = same.or(files.first()).and_then(|file| Some((*file, file.leaf.as_ref()?))) else {
+        component.reason = "the certificate that it is to serve cannot be read".to_owned();
+        return Some(component);
+    };
+    if let Some(problem) = broken(file).filter(|_| !shown.is(leaf)) {
+        component.reason = format!("serves an older certificate, and the one on disk cannot be used: {problem}");
+        return Some(component);
+    }
+    let same_names = shown.leaf.issuer == leaf.issuer && shown.leaf.identity() == leaf.identity();
+    let server = if same_names && process.is_some() { Server::Ours } else { Server::Another };
+    (component.verdict, component.reason) = judge(&shown, leaf, server, Some(Duration::MAX), Some(Duration::ZERO));
+    Some(component)
+}
+
+/// kubespray's certificates of this member, which etcd serves.
+fn members<'a>(input: &Input<'a>) -> Vec<&'a Certificate> {
+    let is_members =
+        |one: &&Certificate| one.manager == Manager::Etcd && one.name.starts_with("member-") && !one.missing;
+    input.inventory.certificates.iter().filter(is_members).collect()
+}
+
+/// The certificate that etcd is told to serve: `--cert-file`, else `ETCD_CERT_FILE`, which kubespray's service sets.
+fn file_named(input: &Input<'_>, manifest: Option<&Manifest>, process: Option<&Process>) -> Option<PathBuf> {
+    if let Some(manifest) = manifest {
+        return manifest.flag_path("--cert-file");
+    }
+    let process = process?;
+    flag(&process.argv, "--cert-file")
+        .map(PathBuf::from)
+        .or_else(|| variable(input, process, "ETCD_CERT_FILE").map(Into::into))
+}
+
+/// Where it listens for clients.
+///
+/// # Errors
+/// That is not known, or it is without TLS.
+fn addresses(
+    input: &Input<'_>,
+    manifest: Option<&Manifest>,
+    process: Option<&Process>,
+) -> Result<Vec<SocketAddr>, &'static str> {
+    let listens = match (manifest, process) {
+        (Some(manifest), _) => manifest.flag("--listen-client-urls").map(str::to_owned),
+        (None, Some(process)) => flag(&process.argv, "--listen-client-urls")
+            .map(str::to_owned)
+            .or_else(|| variable(input, process, "ETCD_LISTEN_CLIENT_URLS")),
+        (None, None) => None,
+    };
+    if let Some(urls) = listens {
+        let secure: Vec<&str> = urls.split(',').filter_map(|url| url.trim().strip_prefix("https://")).collect();
+        if secure.is_empty() {
+            return Err("serves its clients without TLS");
+        }
+        let mut addrs: Vec<SocketAddr> = secure.into_iter().flat_map(reachable).collect();
+        addrs.sort_by_key(|addr| !addr.ip().is_loopback());
+        return Ok(addrs);
+    }
+    let servers = input.node.manifest("kube-apiserver").and_then(|manifest| manifest.flag("--etcd-servers"));
+    let own = own_addresses(input);
+    let addrs: Vec<SocketAddr> = servers
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|url| url.trim().strip_prefix("https://"))
+        .flat_map(reachable)
+        .filter(|addr| addr.ip().is_loopback() || own.contains(&addr.ip()))
+        .collect();
+    if addrs.is_empty() { Err("where it listens on this node is not known") } else { Ok(addrs) }
+}
+
+/// This node's own addresses, as far as kube-apiserver's flags tell. The names in its certificate do not: kubespray writes
+/// those of all nodes into each.
+fn own_addresses(input: &Input<'_>) -> Vec<IpAddr> {
+    let Some(manifest) = input.node.manifest("kube-apiserver") else { return Vec::new() };
+    ["--advertise-address", "--bind-address"]
+        .into_iter()
+        .filter_map(|name| manifest.flag(name)?.parse().ok())
+        .filter(|address: &IpAddr| !address.is_unspecified())
+        .collect()
+}
+
+/// The addresses at which a listener of `host:port` is reached from its own machine.
+fn reachable(authority: &str) -> Vec<SocketAddr> {
+    let authority = authority.trim_end_matches('/');
+    let (four, six) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    if let Some(port) = authority.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return vec![SocketAddr::new(four, port), SocketAddr::new(six, port)];
+    }
+    match authority.parse::<SocketAddr>() {
+        Ok(addr) if !addr.ip().is_unspecified() => vec![addr],
+        Ok(addr) if addr.is_ipv4() => vec![SocketAddr::new(four, addr.port())],
+        Ok(addr) => vec![SocketAddr::new(four, addr.port()), SocketAddr::new(six, addr.port())],
+        // a host name is etcd's to resolve
+        Err(_) => Vec::new(),
+    }
+}
+
+/// kube-apiserver's login at etcd: without one etcd logs each handshake as an error.
+fn client(input: &Input<'_>) -> Option<Identity> {
+    let manifest = input.node.manifest("kube-apiserver")?;
+    let read = |name| input.node.root.read(&manifest.flag_path(name)?).ok();
+    Identity::from_pem(&read("--etcd-certfile")?, &read("--etcd-keyfile")?).ok()
+}
+
+/// A variable of the process's environment.
+fn variable(input: &Input<'_>, process: &Process, name: &str) -> Option<String> {
+    let path = PathBuf::from(format!("/proc/{}/environ", process.pid));
+    let environment = input.node.root.read(&path).ok()?;
+    let entry = environment
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    String::from_utf8(entry.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reachable;
+
+    #[test]
+    fn a_listener_is_reached_at_its_address_or_at_loopback() {
+        let table: [(&str, &[&str]); 7] = [
+            ("192.0.2.10:2379", &["192.0.2.10:2379"]),
+            ("[fd00::1]:2379/", &["[fd00::1]:2379"]),
+            ("0.0.0.0:2379", &["127.0.0.1:2379"]),
+            ("[::]:2379", &["127.0.0.1:2379", "[::1]:2379"]),
+            ("localhost:2379", &["127.0.0.1:2379", "[::1]:2379"]),
+            ("etcd1.example.com:2379", &[]),
+            ("", &[]),
+        ];
+        for (authority, expected) in table {
+            let found: Vec<String> = reachable(authority).iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "{authority}");
+        }
+    }
+}
