@@ -16,3 +16,8 @@ pub mod inventory;
 pub mod runtime;
 
 pub mod evidence;
+
+pub mod decision;
+
+pub mod plan;
+pub mod steps;

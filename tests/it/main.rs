@@ -5,10 +5,13 @@
 mod support;
 
 mod api;
+mod backup;
 mod calendar;
 mod calendar_systemd;
 mod command;
+mod decision;
 mod inventory;
+mod kubeconfig_copy;
 mod lock;
 mod node;
 mod pki;

@@ -1,0 +1,69 @@
+//! What is restarted: what reads something that is renewed, what is stale, what is owed.
+
+use crate::evidence::{Component, Verdict as Use};
+use crate::exit::Exit;
+
+use super::{Alarm, Cause, Decision, Facts, Reader, Restart, RestartPolicy, moment};
+
+/// Decides which components are restarted, in the order in which it is done.
+pub fn decide(facts: &Facts<'_>, decision: &mut Decision) {
+    for reader in facts.readers {
+        let renew = decision.renew.iter().map(|item| item.name.as_str());
+        let renewed: Vec<&str> = renew.filter(|name| reader.reads.iter().any(|read| read == name)).collect();
+        let name = reader.component.clone();
+        let standing = why_restart(facts, reader);
+        let otherwise = standing.as_ref().filter(|_| !renewed.is_empty()).map(|(cause, _)| *cause);
+        let reads = (!renewed.is_empty()).then(|| (Cause::Renewed, format!("reads {}", renewed.join(", "))));
+        let Some((cause, reason)) = reads.or(standing) else { continue };
+        if facts.restart == RestartPolicy::None {
+            decision.notes.push(format!("{name} is not restarted, as asked for (--restart none): {reason}"));
+        } else if reader.rereads && cause == Cause::Stale {
+            let message =
+                format!("{reason}; it is to re-read its files by itself: restart it by hand, one member at a time");
+            decision.alarms.push(Alarm { exit: Exit::NotProven, name, message });
+        } else if reader.rereads {
+            decision.notes.push(format!("{name} is not restarted: it re-reads {} by itself", reader.reads.join(", ")));
+        } else if matches!(cause, Cause::Stale | Cause::Owed) && facts.tried.contains(&name) {
+            let message = format!(
+                "{reason}; it was restarted with these very certificates before, so that once more would not help"
+            );
+            decision.alarms.push(Alarm { exit: Exit::NotProven, name, message });
+        } else {
+            decision.restart.push(Restart { name, reason, cause, otherwise });
+        }
+    }
+    decision.restart.sort_by(|one, other| (rank(&one.name), &one.name).cmp(&(rank(&other.name), &other.name)));
+    // two pods can have the same label; the one that it means is restarted once
+    decision.restart.dedup_by(|one, other| one.name == other.name);
+}
+
+/// Why a component is to be restarted though nothing that it reads is renewed, if it is.
+fn why_restart(facts: &Facts<'_>, reader: &Reader) -> Option<(Cause, String)> {
+    let seen = facts.evidence.get(&reader.component);
+    let loopback = facts.evidence.loopback.as_ref().filter(|_| reader.component == "kube-apiserver");
+    if let Some(Component { verdict: Use::Stale, reason, .. }) = seen {
+        return Some((Cause::Stale, reason.clone()));
+    }
+    // What is proven to be in use needs no restart, whoever owes it. kube-apiserver shows what it serves, and not what it logs
+    // in with elsewhere, so there that is no proof.
+    let proven = reader.component != "kube-apiserver" && seen.is_some_and(|seen| seen.verdict == Use::InUse);
+    if facts.owed.contains(&reader.component) && !proven {
+        return Some((Cause::Owed, "an earlier run was cut off before it was seen to be back".to_owned()));
+    }
+    if let Some(loopback) = loopback
+        && facts.threshold.at().is_some_and(|threshold| loopback.not_after < threshold)
+    {
+        let end = moment(loopback.not_after);
+        let reason = format!("the certificate that it keeps in memory ends on {end}; only a restart renews it");
+        return Some((Cause::Loopback, reason));
+    }
+    (facts.restart == RestartPolicy::All).then(|| (Cause::Asked, "asked for (--restart all)".to_owned()))
+}
+
+/// kube-apiserver first: the others need it to come back.
+fn rank(component: &str) -> usize {
+    ["kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+        .iter()
+        .position(|name| *name == component)
+        .unwrap_or(usize::MAX)
+}
