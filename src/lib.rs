@@ -21,3 +21,9 @@ pub mod decision;
 
 pub mod plan;
 pub mod steps;
+
+pub mod report;
+pub mod run;
+pub mod settings;
+
+pub mod cli;

@@ -1,0 +1,172 @@
+//! The command line as it is typed. No logic: `settings` gives it meaning.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::calendar::CalendarArgs;
+
+/// Renews the certificates of a Kubernetes control plane that expire before the next firing of its timer, restarts what
+/// uses them, and sees that it is back.
+///
+/// Without a command it runs the job, as `run` does. Every option but --dry-run, --force, --at and --root can also be set
+/// as K8S_CERTS_RENEW_*, in the environment or in /etc/default/k8s-certs-renew.
+#[derive(Debug, Parser)]
+#[command(name = "k8s-certs-renew", version, args_conflicts_with_subcommands = true, max_term_width = 110)]
+pub struct Cli {
+    /// The job, when no command is given.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Verb>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// The job: renew what is due, restart what uses it, wait until the node answers again
+    Run(Box<RunArgs>),
+    /// Explain OnCalendar expressions: normal form and next firings
+    Calendar(CalendarArgs),
+}
+
+/// Options of the job.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Options about the node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Say what would be done and why; change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Renew whatever the dates say
+    #[arg(long)]
+    pub force: bool,
+    /// Which static pods to restart
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    pub restart: RestartKind,
+    /// How long kube-apiserver's /readyz may take to answer after the restart
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = super::duration)]
+    pub ready_timeout: std::time::Duration,
+    /// kubeadm's configuration, so that it need not ask the API [default: kubeadm-config.yaml in the kubernetes dir, if
+    /// it is there]
+    #[arg(long, value_name = "FILE")]
+    pub kubeadm_config: Option<PathBuf>,
+    /// A copy of admin.conf to keep up to date, or `none`; repeatable
+    #[arg(long, value_name = "PATH", default_value = "/root/.kube/config")]
+    pub kubeconfig_copy: Vec<PathBuf>,
+    /// Where the files that kubeadm rewrites are kept first
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/k8s-certs-renew/backups")]
+    pub backup_dir: PathBuf,
+    /// How many backups are kept
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep_backups: u32,
+    /// Exit with 10 if something was done, with 11 if a dry run found something to do
+    #[arg(long)]
+    pub detailed_exitcode: bool,
+    /// Report as text while it goes, or as one JSON document at the end
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: Format,
+}
+
+/// Options about the node, its timer and its tools.
+#[derive(Debug, Clone, Args)]
+pub struct NodeArgs {
+    /// Every path of the node lies below this directory
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// kubeconfigs and manifests/
+    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes")]
+    pub kubernetes_dir: PathBuf,
+    /// kubeadm's certificates [default: where kube-apiserver's --kubelet-client-certificate is, else ssl, else pki below the
+    /// kubernetes dir]
+    #[arg(long, value_name = "DIR")]
+    pub cert_dir: Option<PathBuf>,
+    /// Host etcd's certificates [default: where kube-apiserver's --etcd-certfile is, else /etc/ssl/etcd/ssl]
+    #[arg(long, value_name = "DIR")]
+    pub etcd_cert_dir: Option<PathBuf>,
+    /// When the job runs next, as an OnCalendar expression; repeatable [default: the timer's]
+    #[arg(long, value_name = "EXPR")]
+    pub on_calendar: Vec<String>,
+    /// The timer whose unit files say when the job runs next
+    #[arg(long, value_name = "UNIT", default_value = "k8s-certs-renew.timer")]
+    pub timer: String,
+    /// Zone of expressions without one [default: the machine's]
+    #[arg(long, value_name = "TZ")]
+    pub timezone: Option<String>,
+    /// Days that a certificate must outlive the next firing
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(0..=3650))]
+    pub days_buffer: u32,
+    /// Judge as of another instant (RFC 3339); with --dry-run, or with another root
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<DateTime<Utc>>,
+    /// kubeadm [default: found on PATH, then in /usr/local/bin, /opt/bin, /usr/bin]
+    #[arg(long, value_name = "PATH")]
+    pub kubeadm: Option<PathBuf>,
+    /// crictl [default: found likewise]
+    #[arg(long, value_name = "PATH")]
+    pub crictl: Option<PathBuf>,
+    /// docker [default: found likewise]
+    #[arg(long, value_name = "PATH")]
+    pub docker: Option<PathBuf>,
+    /// How static pods are restarted
+    #[arg(long, value_enum, default_value_t, value_name = "KIND")]
+    pub runtime: RuntimeKind,
+    /// When to use colour; NO_COLOR is honoured
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+    /// Also say each command that is run, and how long it took
+    #[arg(short, long, overrides_with = "quiet")]
+    pub verbose: bool,
+    /// Say only what went wrong
+    #[arg(short, long, overrides_with = "verbose")]
+    pub quiet: bool,
+}
+
+/// Which static pods are restarted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum RestartKind {
+    /// What reads something that is renewed, and what is not proven to use what is on disk
+    #[default]
+    Stale,
+    /// Every one that reads a certificate of kubeadm's
+    All,
+    /// None: somebody else does it
+    None,
+}
+
+/// Report formats of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Container runtimes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum RuntimeKind {
+    /// Whichever runs the static pods.
+    #[default]
+    Auto,
+    /// Any runtime with a CRI socket, by crictl.
+    Cri,
+    /// Docker, by docker.
+    Docker,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}

@@ -1,0 +1,318 @@
+//! The job: look, decide, say why, and walk the steps.
+
+mod look;
+mod narrate;
+mod renewing;
+mod restarting;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use chrono::{DateTime, Utc};
+
+use crate::decision::{Decision, Facts, RestartPolicy, decide, kubeadm_leaves};
+use crate::evidence::Evidence;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::files::Root;
+use crate::host::{Clock, Signals};
+use crate::inventory::Inventory;
+use crate::journal::Journal;
+use crate::lock::{Lock, LockError};
+use crate::node::proc::Processes;
+use crate::node::{Node, Overrides};
+use crate::plan::{Step, plan};
+use crate::report::{Console, Outcome, RunReport, StepReport};
+use crate::settings::schedule::{Wishes, schedule};
+use crate::steps::preflight::{Needs, Tools, preflight};
+use crate::steps::renew::{Config, config};
+use crate::steps::{Context, Deadlines};
+
+use look::{Found, evidence, look, note_serials};
+use walk::Walk;
+
+/// The lock that keeps a second run out.
+pub const LOCK: &str = "/run/k8s-certs-renew.lock";
+
+/// Everything that a run is told.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// What the node's paths lie below.
+    pub root: Root,
+    /// The node's directories.
+    pub overrides: Overrides,
+    /// The schedule.
+    pub wishes: Wishes<'a>,
+    /// The tools.
+    pub tools: Tools<'a>,
+    /// The instant to judge by (UTC).
+    pub now: DateTime<Utc>,
+    /// Change nothing.
+    pub dry_run: bool,
+    /// Renew whatever the dates say.
+    pub force: bool,
+    /// What may be restarted.
+    pub restart: RestartPolicy,
+    /// Exit codes 10 and 11.
+    pub detailed_exitcode: bool,
+    /// kubeadm's configuration, if it is named.
+    pub kubeadm_config: Option<&'a Path>,
+    /// Kubeconfig copies to keep up to date.
+    pub copies: Vec<PathBuf>,
+    /// Where backups are.
+    pub backup_dir: &'a Path,
+    /// How many of them are kept.
+    pub keep_backups: usize,
+    /// Whether root started us.
+    pub is_root: bool,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Signals.
+    pub signals: &'a Signals,
+    /// How long everything may take.
+    pub deadlines: Deadlines,
+}
+
+/// Runs the job, tells it on the console, and gives the report. What fails is in the report too.
+pub fn run(job: &Job<'_>, console: &mut Console<'_>) -> RunReport {
+    let mut report = RunReport {
+        at: job.now,
+        dry_run: job.dry_run,
+        node: String::new(),
+        schedule: None,
+        before: Inventory::default(),
+        after: None,
+        evidence: Evidence::default(),
+        decision: Decision::default(),
+        steps: Vec::new(),
+        exit: Exit::Ok,
+        error: None,
+    };
+    if let Err(failure) = attempt(job, console, &mut report) {
+        console.error(&failure.to_string());
+        report.exit = failure.exit;
+        report.error = Some(failure.to_string());
+    }
+    report
+}
+
+fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> Result<(), Failure> {
+    if job.root.is_host() && !job.is_root && !job.dry_run {
+        let error = anyhow!("only root can renew certificates; start it with sudo, or look with --dry-run");
+        return Err(Failure::new(Exit::NotRoot, error));
+    }
+    let node = Node::look(job.root.clone(), &job.overrides);
+    if !node.is_control_plane() {
+        // a directory that cannot be listed hides a control plane as well as none
+        if let Some(finding) = node.findings.iter().find(|finding| finding.path == node.manifests_dir()) {
+            let exit = if job.is_root { Exit::CannotRead } else { Exit::NotRoot };
+            return Err(Failure::new(exit, anyhow!("cannot tell whether this is a control-plane node: {finding}")));
+        }
+        let manifest = node.manifests_dir().join("kube-apiserver.yaml");
+        console.headline(&format!(
+            "Nothing to do: there is no '{}', so this is no control-plane node",
+            manifest.display()
+        ));
+        return Ok(());
+    }
+    let lock = if job.dry_run { None } else { Some(take_lock(job)?) };
+    let processes = Processes::read(&job.root);
+    if !job.dry_run {
+        keep_clear_of_kubeadm(processes.as_ref())?;
+    }
+    let schedule = schedule(&job.root, &job.wishes, job.now)?;
+    let found = look(&node, processes.as_ref(), &job.copies, job.now);
+    let (mut journal, damaged) = recall(job, &found.inventory);
+    note_serials(&mut journal, &node, &found.inventory, job.clock);
+    let evidence = evidence(
+        &node,
+        processes.as_ref(),
+        &found.inventory,
+        &journal,
+        &BTreeMap::new(),
+        job.clock,
+        job.deadlines.handshakes,
+    );
+    let owed = journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default();
+    let cut_off = journal.open.is_some();
+    let tried: Vec<String> = journal
+        .restarted
+        .iter()
+        .filter(|(component, serials)| **serials == found.serials_of(component, &found.inventory))
+        .map(|(component, _)| component.clone())
+        .collect();
+    let decision = decide(&Facts {
+        inventory: &found.inventory,
+        threshold: schedule.threshold,
+        now: job.now,
+        force: job.force,
+        readers: &found.readers,
+        owed: &owed,
+        cut_off,
+        copies: &found.copies,
+        evidence: &evidence,
+        restart: job.restart,
+        tried: &tried,
+    });
+    // one that is proven, reads nothing any more, or is gone, is owed nothing; one whose manifest cannot be read now may come back
+    let keep = job.restart == RestartPolicy::None;
+    journal.settle(|owed| keep || decision.restarts(owed) || (node.manifest(owed).is_none() && node.hides_some()));
+    report.evidence = evidence;
+    report.node.clone_from(&found.node_name);
+    report.before = found.inventory.clone();
+    report.decision = decision.clone();
+    report.schedule = Some(schedule);
+    narrate::before(console, report, &node);
+    if let Some(warning) = damaged {
+        console.warn(&warning);
+    }
+    if let Some(why) = &decision.refused {
+        return Err(Failure::new(Exit::ClockUntrusted, anyhow!("{why}")));
+    }
+    let steps = plan(&decision, job.backup_dir);
+    report.steps = steps
+        .iter()
+        .map(|step| StepReport { step: step.name(), object: step.object(), outcome: Outcome::NotReached })
+        .collect();
+    let mut exits: Vec<Exit> = decision.alarms.iter().map(|alarm| alarm.exit).collect();
+    if steps.is_empty() {
+        if let Some(open) = &journal.open {
+            narrate::owed(console, open);
+            exits.push(Exit::Deferred);
+        } else {
+            narrate::skip(console, report);
+        }
+        if !job.dry_run {
+            remember(job, &mut journal, &exits)?;
+        }
+        report.exit = Exit::worst(exits);
+        return Ok(());
+    }
+    let context = Context {
+        node: &node,
+        node_name: &found.node_name,
+        clock: job.clock,
+        signals: job.signals,
+        deadlines: &job.deadlines,
+    };
+    if job.dry_run {
+        exits.extend(rehearse(job, &context, console, report, &found, &steps)?);
+        report.exit = Exit::worst(exits);
+        return Ok(());
+    }
+    let files = backed_up(&found, &decision);
+    let config = config(&node, job.kubeadm_config);
+    if let Config::Leave(why) = &config {
+        console.warn(why);
+    }
+    let ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
+    let walk = Walk { job, context, ground, config, files, found: &found, lock: lock.as_ref() };
+    exits.extend(walk.walk(&steps, journal, console, report)?);
+    report.exit = Exit::worst(exits);
+    Ok(())
+}
+
+/// Alone: no other run of this program.
+fn take_lock(job: &Job<'_>) -> Result<Lock, Failure> {
+    Lock::take(&job.root, Path::new(LOCK)).map_err(|error| {
+        let exit = if matches!(error, LockError::Busy { .. }) { Exit::Busy } else { Exit::State };
+        Failure::new(exit, error)
+    })
+}
+
+/// No kubeadm of somebody else's at work.
+fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(), Failure> {
+    let at_work = processes.map(|processes| processes.find_named("kubeadm")).unwrap_or_default();
+    let Some(kubeadm) = at_work.first() else { return Ok(()) };
+    let error = anyhow!("kubeadm is at work on this node (pid {}); try again when it has ended", kubeadm.pid);
+    Err(Failure::new(Exit::Busy, error))
+}
+
+/// The journal, and what is to be said of it. One of another cluster is as none: a node that was reset and built anew has
+/// other CAs.
+fn recall(job: &Job<'_>, inventory: &Inventory) -> (Journal, Option<String>) {
+    let (mut journal, warning) = Journal::read(&job.root);
+    let hashes = walk::ca_key_hashes(inventory);
+    let mut warning = warning;
+    if !journal.is_of(&hashes) {
+        journal = Journal::default();
+        warning = Some("the journal is of a cluster with other CAs, and is not gone by".to_owned());
+    }
+    journal.ca_key_hashes = hashes;
+    (journal, warning)
+}
+
+/// Writes down that a run came to a decision and had nothing to do. Not waited for: nothing depends on it.
+fn remember(job: &Job<'_>, journal: &mut Journal, exits: &[Exit]) -> Result<(), Failure> {
+    journal.last_run = Some(job.now);
+    if exits.is_empty() {
+        journal.last_success = Some(job.now);
+    }
+    journal.write(&job.root, false).or_exit(Exit::State)
+}
+
+/// A dry run: what would be done, and what would stand in its way.
+fn rehearse(
+    job: &Job<'_>,
+    context: &Context<'_>,
+    console: &mut Console<'_>,
+    report: &mut RunReport,
+    found: &Found,
+    steps: &[Step],
+) -> Result<Vec<Exit>, Failure> {
+    narrate::rehearsal(console, steps);
+    for step in &mut report.steps {
+        step.outcome = Outcome::Planned;
+    }
+    if let Config::Leave(why) = config(context.node, job.kubeadm_config) {
+        console.warn(&why);
+    }
+    // a single look: waiting is for the run that needs it
+    let deadlines = Deadlines { runtime: std::time::Duration::ZERO, ..job.deadlines };
+    let context = Context { deadlines: &deadlines, ..*context };
+    let files = backed_up(found, &report.decision);
+    let ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
+    let mut exits = Vec::new();
+    let unreadable = kubeadm_leaves(&found.inventory).any(crate::inventory::Certificate::is_unreadable);
+    if unreadable && !report.decision.renew.is_empty() {
+        exits.push(Exit::RenewalFailed);
+    }
+    let renewing: Vec<&str> = report.decision.renew.iter().map(|item| item.name.as_str()).collect();
+    let in_the_way = report.decision.restart.iter().filter_map(|item| {
+        let lasting = |name: &str| !renewing.contains(&name);
+        restarting::in_the_way(context.node, &item.name, &found.inventory, &lasting)
+    });
+    for why in ground.deferral.into_iter().chain(in_the_way) {
+        console.obstacle(&format!("Deferred: {why}"));
+        exits.push(Exit::Deferred);
+    }
+    console.headline("Dry run: nothing was changed");
+    if job.detailed_exitcode {
+        exits.push(Exit::WouldChange);
+    }
+    Ok(exits)
+}
+
+fn needs<'a>(job: &'a Job<'_>, files: &'a [PathBuf], decision: &'a Decision) -> Needs<'a> {
+    Needs {
+        files,
+        copies: decision.copy.iter().map(|item| Path::new(&item.name)).collect(),
+        backup_dir: job.backup_dir,
+        components: decision.restart.iter().map(|item| item.name.as_str()).collect(),
+        dry_run: false,
+    }
+}
+
+/// The files that are backed up: everything that kubeadm may rewrite, and the copies that are updated.
+fn backed_up(found: &Found, decision: &Decision) -> Vec<PathBuf> {
+    if decision.renew.is_empty() {
+        return Vec::new();
+    }
+    let of_kubeadm = kubeadm_leaves(&found.inventory).flat_map(|certificate| certificate.files());
+    let mut files: Vec<PathBuf> = of_kubeadm.map(Path::to_path_buf).collect();
+    files.extend(decision.copy.iter().map(|item| PathBuf::from(&item.name)));
+    files.sort_unstable();
+    files.dedup();
+    files
+}

@@ -1,0 +1,5 @@
+//! Settings: command line over environment over `/etc/default/k8s-certs-renew`, and what the timer says.
+
+pub mod layers;
+pub mod schedule;
+pub mod timer;
