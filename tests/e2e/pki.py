@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Certificates of a node with dates of one's choice.
+
+usage: pki.py authorities CERT_DIR
+           make kubeadm's CAs as they are a year after the cluster was made, where CERT_DIR has none
+       pki.py reissue KUBERNETES_DIR CERT_DIR DAYS
+           re-issue every leaf that kubeadm manages, with that lifetime left (below 0: it has ended);
+           keys, names and usages stay
+"""
+
+import base64
+import datetime
+import os
+import re
+import sys
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+AUTHORITIES = {"ca": "kubernetes", "front-proxy-ca": "front-proxy-ca"}
+LEAVES = {"apiserver": "ca", "apiserver-kubelet-client": "ca", "front-proxy-client": "front-proxy-ca"}
+KUBECONFIGS = ("admin", "controller-manager", "scheduler")
+
+YEAR = datetime.timedelta(days=365)
+NOW = datetime.datetime.utcnow().replace(microsecond=0)  # to the second, as certificates are
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, data, mode):
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        file.write(data)
+
+
+def pem(certificate):
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def authorities(cert_dir):
+    for name, common_name in AUTHORITIES.items():
+        if os.path.exists(f"{cert_dir}/{name}.crt"):
+            continue
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+        usage = dict.fromkeys(
+            ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"), False
+        )
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(NOW - YEAR)
+            .not_valid_after(NOW + 9 * YEAR)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(
+                x509.KeyUsage(digital_signature=True, key_encipherment=True, key_cert_sign=True, **usage), critical=True
+            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+        )
+        write(f"{cert_dir}/{name}.key", private, 0o600)
+        write(f"{cert_dir}/{name}.crt", pem(certificate), 0o644)
+
+
+def load_authority(cert_dir, name):
+    certificate = x509.load_pem_x509_certificate(read(f"{cert_dir}/{name}.crt"))
+    return certificate, serialization.load_pem_private_key(read(f"{cert_dir}/{name}.key"), None)
+
+
+def reissued(old, authority, days):
+    """The certificate `old` (PEM), signed anew, with a life that ends in `days` days and was a year long at most."""
+    old = x509.load_pem_x509_certificate(old)
+    certificate, key = authority
+    end = NOW + datetime.timedelta(days=days)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(certificate.subject)
+        .public_key(old.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(max(end - YEAR, certificate.not_valid_before))
+        .not_valid_after(end)
+    )
+    for extension in old.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    return pem(builder.sign(key, hashes.SHA256()))
+
+
+def reissue(kubernetes_dir, cert_dir, days):
+    days = float(days)
+    for name, signer in LEAVES.items():
+        path = f"{cert_dir}/{name}.crt"
+        write(path, reissued(read(path), load_authority(cert_dir, signer), days), 0o644)
+    field = re.compile(r"(client-certificate-data: )(\S+)")
+    for name in KUBECONFIGS:
+        path = f"{kubernetes_dir}/{name}.conf"
+        text = read(path).decode()
+        old = base64.b64decode(field.search(text)[2])
+        new = base64.b64encode(reissued(old, load_authority(cert_dir, "ca"), days)).decode()
+        write(path, field.sub(lambda match: match[1] + new, text).encode(), 0o600)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["authorities", cert_dir]:
+            authorities(cert_dir)
+        case ["reissue", kubernetes_dir, cert_dir, days]:
+            reissue(kubernetes_dir, cert_dir, days)
+        case _:
+            sys.exit(__doc__)
