@@ -157,7 +157,10 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     });
     // one that is proven, reads nothing any more, or is gone, is owed nothing; one whose manifest cannot be read now may come back
     let keep = job.restart == RestartPolicy::None;
-    journal.settle(|owed| keep || decision.restarts(owed) || (node.manifest(owed).is_none() && node.hides_some()));
+    // one that was restarted in vain stays owed until it is proven, so that no later run takes silence for success
+    let in_vain = |owed: &str| decision.alarms.iter().any(|alarm| alarm.exit == Exit::NotProven && alarm.name == owed);
+    let hidden = |owed: &str| node.manifest(owed).is_none() && node.hides_some();
+    journal.settle(|owed| keep || decision.restarts(owed) || in_vain(owed) || hidden(owed));
     report.evidence = evidence;
     report.node.clone_from(&found.node_name);
     report.before = found.inventory.clone();

@@ -196,6 +196,24 @@ fn a_removal_that_runs_into_crictls_deadline_is_looked_at_and_tried_again() {
     }
 }
 
+// no boot id, and file times that lie in the future of the clock: nothing proves when kube-controller-manager read what
+#[test]
+fn what_is_not_proven_after_its_restart_is_told_by_every_run_and_not_restarted_again() {
+    let site = site(5);
+    site.tree.remove("/proc/sys/kernel/random/boot_id");
+    let ran = run_impatiently(&site, &[]);
+    assert_eq!(ran.code, 21, "{}", ran.text());
+    assert!(ran.err.contains("kube-controller-manager is back, and not proven to use what is on disk"), "{}", ran.err);
+    site.world.forget_calls();
+    for again in 1..=3 {
+        let ran = run_impatiently(&site, &[]);
+        assert_eq!(ran.code, 21, "run {again}: {}", ran.text());
+        let restarted = site.world.acts().iter().any(|act| act.contains("kube-controller-manager"));
+        assert!(!restarted, "run {again}: {:?}", site.world.acts());
+        assert!(owed(&site).unwrap().contains(&"kube-controller-manager".to_owned()));
+    }
+}
+
 // seen with containerd: `container is in starting state, can't be removed`
 #[test]
 fn a_sandbox_that_cannot_be_removed_for_some_seconds_is_tried_again_until_it_can() {
