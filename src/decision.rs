@@ -110,6 +110,8 @@ pub struct Facts<'a> {
     pub restart: RestartPolicy,
     /// Components that were restarted and seen back with exactly what they read now: once more would not help.
     pub tried: &'a [String],
+    /// Certificates that a run which was cut off left half-written; they are put back before anything else, and renewed.
+    pub half_written: &'a [String],
 }
 
 /// What may be restarted (`--restart`).
@@ -257,6 +259,11 @@ enum Verdict {
 }
 
 fn judge(facts: &Facts<'_>, certificate: &Certificate) -> Verdict {
+    let half_written = facts.half_written.contains(&certificate.name);
+    let cut_off = "half-written by a run that was cut off";
+    if half_written && certificate.leaf.is_none() {
+        return Verdict::Due(cut_off.to_owned());
+    }
     let Some(leaf) = &certificate.leaf else {
         let problem = certificate.problems.first().map_or_else(|| "cannot be read".to_owned(), ToString::to_string);
         return Verdict::Alarm(Exit::CannotRead, format!("{problem} ('{}')", certificate.path.display()));
@@ -269,6 +276,8 @@ fn judge(facts: &Facts<'_>, certificate: &Certificate) -> Verdict {
         "forced".to_owned()
     } else if let Some(reason) = facts.threshold.due(leaf, facts.now) {
         reason
+    } else if half_written {
+        cut_off.to_owned()
     } else if let Some(problem) = certificate.problems.iter().find(|problem| problem.is_damage()) {
         let exit = Exit::CannotRenew;
         return Verdict::Alarm(

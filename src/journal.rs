@@ -15,6 +15,7 @@ use crate::files::{Replace, Root, is_absent};
 pub const DIRECTORY: &str = "/var/lib/k8s-certs-renew";
 const FILE: &str = "/var/lib/k8s-certs-renew/state.json";
 const ASIDE: &str = "/var/lib/k8s-certs-renew/state.json.damaged";
+const OTHER_CLUSTER: &str = "/var/lib/k8s-certs-renew/state.json.other-cluster";
 /// More certificates than this are not kept: no node comes near, and the journal is read at each run.
 const MOST_SERIALS: usize = 1000;
 /// Version of the format; a file of a newer one is set aside, not guessed at.
@@ -85,6 +86,9 @@ pub struct OpenRun {
     pub began: DateTime<Utc>,
     /// Components that were to be restarted and have not been seen to be back.
     pub restart: Vec<String>,
+    /// The backup that was made before kubeadm was called, until what kubeadm wrote has been read again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
 }
 
 impl Default for Journal {
@@ -137,6 +141,18 @@ impl Journal {
     /// other CAs, and what an old journal says means nothing there. One that names no CA is taken as it is.
     pub fn is_of(&self, ca_key_hashes: &BTreeMap<String, String>) -> bool {
         self.ca_key_hashes.iter().all(|(name, hash)| ca_key_hashes.get(name).is_none_or(|now| now == hash))
+    }
+
+    /// Keeps the journal that is on disk beside the one that is written from now on: it is of another cluster, and gives its
+    /// new name.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn set_aside(root: &Root) -> io::Result<&'static Path> {
+        let aside = Path::new(OTHER_CLUSTER);
+        root.remove_file(aside)?;
+        root.rename_new(Path::new(FILE), aside)?;
+        Ok(aside)
     }
 
     /// Keeps of what is owed only the components that `still` holds for; a run that owes nothing is closed.
@@ -219,7 +235,7 @@ mod tests {
         let (_dir, root) = root();
         assert_eq!(Journal::read(&root), (Journal::default(), None));
         let began = "2026-03-02T03:00:00Z".parse().unwrap();
-        let open = Some(OpenRun { began, restart: vec!["kube-scheduler".into()] });
+        let open = Some(OpenRun { began, restart: vec!["kube-scheduler".into()], backup: None });
         let journal = Journal { last_run: Some(began), open, ..Journal::default() };
         journal.write(&root, true).unwrap();
         assert_eq!(Journal::read(&root), (journal, None));

@@ -1,6 +1,7 @@
 //! The job: look, decide, say why, and walk the steps.
 
 mod look;
+mod mending;
 mod narrate;
 mod renewing;
 mod restarting;
@@ -9,7 +10,7 @@ mod walk;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use chrono::{DateTime, Utc};
 
 use crate::decision::{Decision, Facts, RestartPolicy, decide, kubeadm_leaves};
@@ -30,6 +31,7 @@ use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
 
 use look::{Found, evidence, look, note_serials};
+use mending::HalfWritten;
 use walk::Walk;
 
 /// The lock that keeps a second run out.
@@ -122,8 +124,17 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         keep_clear_of_kubeadm(processes.as_ref())?;
     }
     let schedule = schedule(&job.root, &job.wishes, job.now)?;
-    let found = look(&node, processes.as_ref(), &job.copies, job.now);
-    let (mut journal, damaged) = recall(job, &found.inventory);
+    let mut found = look(&node, processes.as_ref(), &job.copies, job.now);
+    let (mut journal, mut warnings) = recall(job, &found.inventory)?;
+    let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
+        warnings.push(why);
+        None
+    });
+    if let Some(half_written) = &half_written {
+        warnings.push(half_written.put_back(job));
+        found = look(&node, processes.as_ref(), &job.copies, job.now);
+    }
+    found.half_written = half_written.map(|found| found.names).unwrap_or_default();
     note_serials(&mut journal, &node, &found.inventory, job.clock);
     let evidence = evidence(
         &node,
@@ -154,6 +165,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         evidence: &evidence,
         restart: job.restart,
         tried: &tried,
+        half_written: &found.half_written,
     });
     // one that is proven, reads nothing any more, or is gone, is owed nothing; one whose manifest cannot be read now may come back
     let keep = job.restart == RestartPolicy::None;
@@ -167,8 +179,8 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     report.decision = decision.clone();
     report.schedule = Some(schedule);
     narrate::before(console, report, &node);
-    if let Some(warning) = damaged {
-        console.warn(&warning);
+    for warning in &warnings {
+        console.warn(warning);
     }
     if let Some(why) = &decision.refused {
         return Err(Failure::new(Exit::ClockUntrusted, anyhow!("{why}")));
@@ -234,16 +246,23 @@ fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(), Failure> {
 
 /// The journal, and what is to be said of it. One of another cluster is as none: a node that was reset and built anew has
 /// other CAs.
-fn recall(job: &Job<'_>, inventory: &Inventory) -> (Journal, Option<String>) {
+fn recall(job: &Job<'_>, inventory: &Inventory) -> Result<(Journal, Vec<String>), Failure> {
     let (mut journal, warning) = Journal::read(&job.root);
+    let mut warnings: Vec<String> = warning.into_iter().collect();
     let hashes = walk::ca_key_hashes(inventory);
-    let mut warning = warning;
     if !journal.is_of(&hashes) {
         journal = Journal::default();
-        warning = Some("the journal is of a cluster with other CAs, and is not gone by".to_owned());
+        let mut warning = "the journal is of a cluster with other CAs, and is not gone by".to_owned();
+        if !job.dry_run {
+            let aside = Journal::set_aside(&job.root)
+                .context("cannot set the journal of a cluster with other CAs aside")
+                .or_exit(Exit::State)?;
+            warning.push_str(&format!("; it is kept as '{}'", aside.display()));
+        }
+        warnings.push(warning);
     }
     journal.ca_key_hashes = hashes;
-    (journal, warning)
+    Ok((journal, warnings))
 }
 
 /// Writes down that a run came to a decision and had nothing to do. Not waited for: nothing depends on it.
@@ -277,7 +296,9 @@ fn rehearse(
     let files = backed_up(found, &report.decision);
     let ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
     let mut exits = Vec::new();
-    let unreadable = kubeadm_leaves(&found.inventory).any(crate::inventory::Certificate::is_unreadable);
+    // what is half-written is put back first
+    let unreadable = kubeadm_leaves(&found.inventory)
+        .any(|certificate| certificate.is_unreadable() && !found.half_written.contains(&certificate.name));
     if unreadable && !report.decision.renew.is_empty() {
         exits.push(Exit::RenewalFailed);
     }

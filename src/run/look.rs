@@ -29,6 +29,8 @@ pub struct Found {
     pub cas: Vec<Vec<u8>>,
     /// The node's name, lower case.
     pub node_name: String,
+    /// Certificates that a run which was cut off left half-written, if any: put back from its backup, but for a dry run.
+    pub half_written: Vec<String>,
 }
 
 /// Looks at a node. `copies` are the kubeconfig copies to keep up to date, `processes` its processes, if it shows any.
@@ -42,7 +44,14 @@ pub fn look(node: &Node, processes: Option<&Processes>, copies: &[PathBuf], now:
         .collect();
     let kubelet = processes.and_then(Processes::find_kubelet);
     let hostname = kubelet.as_ref().and_then(|kubelet| flag(&kubelet.argv, "--hostname-override"));
-    Found { readers: readers(node, &inventory), copies, cas, node_name: node.node_name(hostname), inventory }
+    Found {
+        half_written: Vec::new(),
+        readers: readers(node, &inventory),
+        copies,
+        cas,
+        node_name: node.node_name(hostname),
+        inventory,
+    }
 }
 
 /// The certificates of a node.

@@ -38,7 +38,8 @@ impl Walk<'_> {
         restart.extend(report.decision.restart.iter().map(|item| item.name.clone()));
         restart.sort_unstable();
         restart.dedup();
-        journal.open = Some(OpenRun { began: self.job.now, restart });
+        let backup = progress.backup.as_ref().map(|backup| backup.id().to_owned());
+        journal.open = Some(OpenRun { began: self.job.now, restart, backup });
         journal.write(&self.job.root, true).context("nothing was renewed").or_exit(Exit::State)?;
 
         console.headline("Renewing certificates managed by kubeadm");
@@ -57,6 +58,9 @@ impl Walk<'_> {
         let mut renewed = renew(&self.context, &kubeadm, before, names, &read, &mut mend, &mut say);
         renewed.inventory = mend(renewed.inventory);
         let console = console.into_inner();
+        if let Some(open) = &mut journal.open {
+            open.backup = None;
+        }
         // the moment that every process has to have started after
         note_serials(journal, node, &renewed.inventory, self.context.clock);
         for name in &renewed.done {

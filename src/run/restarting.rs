@@ -49,7 +49,7 @@ impl Walk<'_> {
         if journal.open.is_none() {
             // a restart that an earlier run owed, with nothing renewed by this one
             let restart = report.decision.restart.iter().map(|item| item.name.clone()).collect();
-            journal.open = Some(OpenRun { began: self.job.now, restart });
+            journal.open = Some(OpenRun { began: self.job.now, restart, backup: None });
         }
         let now = self.context.clock.since_boot();
         if progress.restarting.is_none() && report.after.is_some() {

@@ -134,6 +134,7 @@ impl Case {
             evidence: &self.evidence,
             restart: self.restart,
             tried: &self.tried,
+            half_written: &[],
         })
     }
 }

@@ -102,6 +102,12 @@ impl Backup {
         Ok(())
     }
 
+    /// Whether a file of the node is not what this backup holds of it; not there, or not to be read, is not what it was either.
+    pub fn differs(&self, root: &Root, path: &Path) -> bool {
+        let Some(saved) = self.index.files.iter().find(|saved| saved.path == path) else { return true };
+        root.read(path).map_or(true, |bytes| sha256(&bytes) != saved.sha256)
+    }
+
     fn load(root: &Root, dir: &Path, id: &str) -> Result<Self, BackupError> {
         order_of(id).ok_or_else(|| BackupError::Id(id.to_owned()))?;
         let own = dir.join(id);

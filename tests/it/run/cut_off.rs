@@ -172,7 +172,7 @@ fn a_signal_in_a_run_that_makes_up_for_another_leaves_the_journal_open() {
 }
 
 /// Polls until it is so, for 20 s at most.
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_for(what: &str, is_so: impl Fn() -> bool) {
     let seen = (0..4000).any(|_| {
         is_so() || {
             std::thread::sleep(Duration::from_millis(5));
@@ -183,7 +183,7 @@ fn wait_for(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// The processes of a stand-in tool of this world.
-fn processes(site: &Site, tool: &str) -> Vec<i32> {
+pub fn processes(site: &Site, tool: &str) -> Vec<i32> {
     let tool = site.world.tool(tool);
     let is_it = |pid: &i32| {
         std::fs::read(format!("/proc/{pid}/cmdline"))
@@ -194,7 +194,7 @@ fn processes(site: &Site, tool: &str) -> Vec<i32> {
 }
 
 /// Ends a stand-in tool that hangs, when the test ends at the latest.
-struct Ends<'a>(&'a Site, &'a str);
+pub struct Ends<'a>(pub &'a Site, pub &'a str);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
@@ -206,7 +206,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Starts the program, waits for this call of a tool, and kills the program with SIGKILL.
-fn killed_at(site: &Site, call: &str) {
+pub fn killed_at(site: &Site, call: &str) {
     let mut child: Child = program(site, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for(call, || site.world.acts().iter().any(|act| act == call));
     child.kill().unwrap();

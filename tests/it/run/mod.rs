@@ -9,6 +9,7 @@ mod copies;
 mod cut_off;
 mod disks;
 mod ground;
+mod half_written;
 mod json;
 mod kubeadm;
 mod reading;
