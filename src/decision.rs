@@ -55,7 +55,7 @@ pub struct Reader {
     pub component: String,
     /// Names of the certificates that it reads.
     pub reads: Vec<String>,
-    /// Whether it re-reads all of them by itself, so that it needs no restart (etcd from 3.2 on: at each handshake).
+    /// Whether it re-reads all of them by itself, so that it seldom needs a restart (etcd from 3.2 on: at each handshake).
     pub rereads: bool,
 }
 
@@ -120,7 +120,7 @@ pub enum RestartPolicy {
     /// What reads something that is renewed, what is stale, and what is owed.
     #[default]
     Stale,
-    /// Every static pod that reads a certificate of kubeadm's.
+    /// Every static pod that reads a certificate of kubeadm's, etcd too.
     All,
     /// Nothing: somebody else does it.
     None,
@@ -165,6 +165,9 @@ pub struct Restart {
     pub cause: Cause,
     /// What remains of it if nothing that it reads can be renewed.
     pub otherwise: Option<Cause>,
+    /// Whether it re-reads its files by itself ([`Reader::rereads`]): then it is restarted only if it does not come to use them,
+    /// unless that was asked for, and by a graceful stop.
+    pub rereads: bool,
 }
 
 /// Why a component is restarted.

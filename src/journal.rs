@@ -89,6 +89,10 @@ pub struct OpenRun {
     /// The backup that was made before kubeadm was called, until what kubeadm wrote has been read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
+    /// The earliest end of the certificates that it renewed (UTC): what is still to be restarted works with them until then. None where
+    /// it renewed nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<DateTime<Utc>>,
 }
 
 impl Default for Journal {
@@ -235,7 +239,8 @@ mod tests {
         let (_dir, root) = root();
         assert_eq!(Journal::read(&root), (Journal::default(), None));
         let began = "2026-03-02T03:00:00Z".parse().unwrap();
-        let open = Some(OpenRun { began, restart: vec!["kube-scheduler".into()], backup: None });
+        let restart = vec!["kube-scheduler".into()];
+        let open = Some(OpenRun { began, restart, backup: Some("id".into()), expires: Some(began) });
         let journal = Journal { last_run: Some(began), open, ..Journal::default() };
         journal.write(&root, true).unwrap();
         assert_eq!(Journal::read(&root), (journal, None));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::decision::{Cause, Decision, Item, Restart};
 
@@ -30,6 +31,9 @@ pub enum Step {
         cause: Cause,
         /// What remains of it if nothing that it reads can be renewed.
         otherwise: Option<Cause>,
+        /// How long it is given to come to use what is on disk by itself; then it is stopped. None for one that is restarted in
+        /// any case.
+        patience: Option<Duration>,
     },
     /// Bring a kubeconfig copy up to date.
     Copy {
@@ -72,6 +76,10 @@ impl fmt::Display for Step {
             Self::Backup { dir } => write!(f, "back up the files that kubeadm rewrites, to '{}'", dir.display()),
             Self::Renew { names, all: true } => write!(f, "kubeadm certs renew all ({})", names.join(", ")),
             Self::Renew { names, all: false } => write!(f, "kubeadm certs renew, one by one: {}", names.join(", ")),
+            Self::Restart { component, reason, patience: Some(patience), .. } => {
+                let seconds = patience.as_secs();
+                write!(f, "restart {component}, if its handshake is still stale after {seconds} s: {reason}")
+            }
             Self::Restart { component, reason, cause: Cause::Stale | Cause::Owed, .. } => {
                 write!(f, "restart {component}, if it is still not proven to be in use: {reason}")
             }
@@ -82,19 +90,17 @@ impl fmt::Display for Step {
     }
 }
 
-/// The steps of a decision, in the order in which they are taken.
-pub fn plan(decision: &Decision, backup_dir: &std::path::Path) -> Vec<Step> {
+/// The steps of a decision, in the order in which they are taken. `patience` is how long one that re-reads its files is given for it.
+pub fn plan(decision: &Decision, backup_dir: &std::path::Path, patience: Duration) -> Vec<Step> {
     let mut steps = Vec::new();
     if !decision.renew.is_empty() {
         steps.push(Step::Backup { dir: backup_dir.to_path_buf() });
         let names = decision.renew.iter().map(|item| item.name.clone()).collect();
         steps.push(Step::Renew { names, all: decision.renew_all });
     }
-    steps.extend(decision.restart.iter().cloned().map(|Restart { name, reason, cause, otherwise }| Step::Restart {
-        component: name,
-        reason,
-        cause,
-        otherwise,
+    steps.extend(decision.restart.iter().cloned().map(|Restart { name, reason, cause, otherwise, rereads }| {
+        let patience = (rereads && cause != Cause::Asked).then_some(patience);
+        Step::Restart { component: name, reason, cause, otherwise, patience }
     }));
     steps.extend(decision.copy.iter().cloned().map(|Item { name, reason }| Step::Copy { path: name.into(), reason }));
     if !decision.renew.is_empty() || !decision.restart.is_empty() {
@@ -106,9 +112,12 @@ pub fn plan(decision: &Decision, backup_dir: &std::path::Path) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use super::{Step, plan};
     use crate::decision::{Cause, Decision, Item, Restart};
+
+    const PATIENCE: Duration = Duration::from_secs(90);
 
     fn items(names: &[&str]) -> Vec<Item> {
         names.iter().map(|&name| Item { name: name.into(), reason: "r".into() }).collect()
@@ -117,12 +126,21 @@ mod tests {
     fn restarts(names: &[&str]) -> Vec<Restart> {
         names
             .iter()
-            .map(|&name| Restart { name: name.into(), reason: "r".into(), cause: Cause::Renewed, otherwise: None })
+            .map(|&name| Restart {
+                name: name.into(),
+                reason: "r".into(),
+                cause: Cause::Renewed,
+                otherwise: None,
+                rereads: name == "etcd",
+            })
             .collect()
     }
 
     fn names(decision: &Decision) -> Vec<String> {
-        plan(decision, Path::new("/b")).iter().map(|step| format!("{} {}", step.name(), step.object())).collect()
+        plan(decision, Path::new("/b"), PATIENCE)
+            .iter()
+            .map(|step| format!("{} {}", step.name(), step.object()))
+            .collect()
     }
 
     #[test]
@@ -146,8 +164,20 @@ mod tests {
 
     #[test]
     fn nothing_to_do_is_no_step_and_a_copy_alone_waits_for_nothing() {
-        assert_eq!(plan(&Decision::default(), Path::new("/b")), Vec::<Step>::new());
+        assert_eq!(plan(&Decision::default(), Path::new("/b"), PATIENCE), Vec::<Step>::new());
         let decision = Decision { copy: items(&["/root/.kube/config"]), ..Decision::default() };
         assert_eq!(names(&decision), ["copy /root/.kube/config"]);
+    }
+
+    #[test]
+    fn etcd_is_given_time_but_where_its_restart_is_asked_for() {
+        let mut decision = Decision { restart: restarts(&["kube-scheduler", "etcd"]), ..Decision::default() };
+        let told = |decision: &Decision| -> Vec<String> {
+            plan(decision, Path::new("/b"), PATIENCE).iter().take(2).map(ToString::to_string).collect()
+        };
+        let scheduler = "restart kube-scheduler: r";
+        assert_eq!(told(&decision), [scheduler, "restart etcd, if its handshake is still stale after 90 s: r"]);
+        decision.restart[1].cause = Cause::Asked;
+        assert_eq!(told(&decision), [scheduler, "restart etcd: r"]);
     }
 }

@@ -1,19 +1,20 @@
 //! The job: look, decide, say why, and walk the steps.
 
-mod look;
+mod etcd;
+pub mod look;
 mod mending;
 mod narrate;
 mod renewing;
 mod restarting;
+pub mod survey;
 mod walk;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
-use crate::decision::{Decision, Facts, RestartPolicy, decide, kubeadm_leaves};
+use crate::decision::{Cause, Decision, RestartPolicy, kubeadm_leaves};
 use crate::evidence::Evidence;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
@@ -30,8 +31,8 @@ use crate::steps::preflight::{Needs, Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
 
-use look::{Found, evidence, look, note_serials};
-use mending::HalfWritten;
+use look::Found;
+use survey::{Survey, survey};
 use walk::Walk;
 
 /// The lock that keeps a second run out.
@@ -124,55 +125,8 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         keep_clear_of_kubeadm(processes.as_ref())?;
     }
     let schedule = schedule(&job.root, &job.wishes, job.now)?;
-    let mut found = look(&node, processes.as_ref(), &job.copies, job.now);
-    let (mut journal, mut warnings) = recall(job, &found.inventory)?;
-    let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
-        warnings.push(why);
-        None
-    });
-    if let Some(half_written) = &half_written {
-        warnings.push(half_written.put_back(job));
-        found = look(&node, processes.as_ref(), &job.copies, job.now);
-    }
-    found.half_written = half_written.map(|found| found.names).unwrap_or_default();
-    note_serials(&mut journal, &node, &found.inventory, job.clock);
-    let evidence = evidence(
-        &node,
-        processes.as_ref(),
-        &found.inventory,
-        &journal,
-        &BTreeMap::new(),
-        job.clock,
-        job.deadlines.handshakes,
-    );
-    let owed = journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default();
-    let cut_off = journal.open.is_some();
-    let tried: Vec<String> = journal
-        .restarted
-        .iter()
-        .filter(|(component, serials)| **serials == found.serials_of(component, &found.inventory))
-        .map(|(component, _)| component.clone())
-        .collect();
-    let decision = decide(&Facts {
-        inventory: &found.inventory,
-        threshold: schedule.threshold,
-        now: job.now,
-        force: job.force,
-        readers: &found.readers,
-        owed: &owed,
-        cut_off,
-        copies: &found.copies,
-        evidence: &evidence,
-        restart: job.restart,
-        tried: &tried,
-        half_written: &found.half_written,
-    });
-    // one that is proven, reads nothing any more, or is gone, is owed nothing; one whose manifest cannot be read now may come back
-    let keep = job.restart == RestartPolicy::None;
-    // one that was restarted in vain stays owed until it is proven, so that no later run takes silence for success
-    let in_vain = |owed: &str| decision.alarms.iter().any(|alarm| alarm.exit == Exit::NotProven && alarm.name == owed);
-    let hidden = |owed: &str| node.manifest(owed).is_none() && node.hides_some();
-    journal.settle(|owed| keep || decision.restarts(owed) || in_vain(owed) || hidden(owed));
+    let Survey { found, mut journal, evidence, decision, schedule, warnings } =
+        survey(job, &node, processes.as_ref(), schedule)?;
     report.evidence = evidence;
     report.node.clone_from(&found.node_name);
     report.before = found.inventory.clone();
@@ -185,7 +139,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     if let Some(why) = &decision.refused {
         return Err(Failure::new(Exit::ClockUntrusted, anyhow!("{why}")));
     }
-    let steps = plan(&decision, job.backup_dir);
+    let steps = plan(&decision, job.backup_dir, job.deadlines.reread);
     report.steps = steps
         .iter()
         .map(|step| StepReport { step: step.name(), object: step.object(), outcome: Outcome::NotReached })
@@ -212,7 +166,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         deadlines: &job.deadlines,
     };
     if job.dry_run {
-        exits.extend(rehearse(job, &context, console, report, &found, &steps)?);
+        exits.extend(rehearse(job, &context, console, report, &found, &journal, &steps)?);
         report.exit = Exit::worst(exits);
         return Ok(());
     }
@@ -221,7 +175,8 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     if let Config::Leave(why) = &config {
         console.warn(why);
     }
-    let ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
+    let mut ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
+    etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), console);
     let walk = Walk { job, context, ground, config, files, found: &found, lock: lock.as_ref() };
     exits.extend(walk.walk(&steps, journal, console, report)?);
     report.exit = Exit::worst(exits);
@@ -244,27 +199,6 @@ fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(), Failure> {
     Err(Failure::new(Exit::Busy, error))
 }
 
-/// The journal, and what is to be said of it. One of another cluster is as none: a node that was reset and built anew has
-/// other CAs.
-fn recall(job: &Job<'_>, inventory: &Inventory) -> Result<(Journal, Vec<String>), Failure> {
-    let (mut journal, warning) = Journal::read(&job.root);
-    let mut warnings: Vec<String> = warning.into_iter().collect();
-    let hashes = walk::ca_key_hashes(inventory);
-    if !journal.is_of(&hashes) {
-        journal = Journal::default();
-        let mut warning = "the journal is of a cluster with other CAs, and is not gone by".to_owned();
-        if !job.dry_run {
-            let aside = Journal::set_aside(&job.root)
-                .context("cannot set the journal of a cluster with other CAs aside")
-                .or_exit(Exit::State)?;
-            warning.push_str(&format!("; it is kept as '{}'", aside.display()));
-        }
-        warnings.push(warning);
-    }
-    journal.ca_key_hashes = hashes;
-    Ok((journal, warnings))
-}
-
 /// Writes down that a run came to a decision and had nothing to do. Not waited for: nothing depends on it.
 fn remember(job: &Job<'_>, journal: &mut Journal, exits: &[Exit]) -> Result<(), Failure> {
     journal.last_run = Some(job.now);
@@ -281,6 +215,7 @@ fn rehearse(
     console: &mut Console<'_>,
     report: &mut RunReport,
     found: &Found,
+    journal: &Journal,
     steps: &[Step],
 ) -> Result<Vec<Exit>, Failure> {
     narrate::rehearsal(console, steps);
@@ -294,7 +229,8 @@ fn rehearse(
     let deadlines = Deadlines { runtime: std::time::Duration::ZERO, ..job.deadlines };
     let context = Context { deadlines: &deadlines, ..*context };
     let files = backed_up(found, &report.decision);
-    let ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
+    let mut ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
+    etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, journal, job.now), console);
     let mut exits = Vec::new();
     // what is half-written is put back first
     let unreadable = kubeadm_leaves(&found.inventory)
@@ -303,11 +239,14 @@ fn rehearse(
         exits.push(Exit::RenewalFailed);
     }
     let renewing: Vec<&str> = report.decision.renew.iter().map(|item| item.name.as_str()).collect();
-    let in_the_way = report.decision.restart.iter().filter_map(|item| {
+    // what re-reads its files is not restarted at all, as a rule
+    let restarts = report.decision.restart.iter().filter(|item| !(item.rereads && item.cause == Cause::Renewed));
+    let in_the_way = restarts.filter_map(|item| {
         let lasting = |name: &str| !renewing.contains(&name);
         restarting::in_the_way(context.node, &item.name, &found.inventory, &lasting)
     });
-    for why in ground.deferral.into_iter().chain(in_the_way) {
+    let etcd_stays = etcd::stays(&ground, &report.decision);
+    for why in ground.deferral.into_iter().chain(in_the_way).chain(etcd_stays) {
         console.obstacle(&format!("Deferred: {why}"));
         exits.push(Exit::Deferred);
     }

@@ -1,4 +1,4 @@
-//! Every connection that the program makes: TLS handshakes that look at a certificate, and single GET requests.
+//! Every connection that the program makes: TLS handshakes that look at a certificate, and single requests.
 //!
 //! Addresses only: no name is ever resolved, no proxy asked, no redirect followed.
 
@@ -6,5 +6,5 @@ pub mod client;
 mod socket;
 pub mod tls;
 
-pub use client::{ApiError, Reply, Scheme, Target, get};
+pub use client::{ApiError, Reply, Scheme, Target, get, post};
 pub use tls::{Identity, Seen, TlsError, handshake};

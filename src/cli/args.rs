@@ -131,7 +131,7 @@ pub enum RestartKind {
     /// What reads something that is renewed, and what is not proven to use what is on disk
     #[default]
     Stale,
-    /// Every one that reads a certificate of kubeadm's
+    /// Every one that reads a certificate of kubeadm's, etcd too
     All,
     /// None: somebody else does it
     None,

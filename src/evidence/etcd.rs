@@ -1,7 +1,7 @@
 //! etcd, as a static pod or as a service of the host. It re-reads certificate and key at each handshake (etcd 3.2 and later;
 //! measured with 3.4.23), so what it shows is the proof.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use super::served::{Server, judge, look as ask};
 use super::{Component, Input, broken, not_there, unknown};
 use crate::api::Identity;
 use crate::inventory::{Certificate, Manager};
-use crate::node::Manifest;
+use crate::node::endpoints::reachable;
 use crate::node::flags::flag;
 use crate::node::proc::Process;
+use crate::node::{Manifest, Node};
 
 const NAME: &str = "etcd";
 
@@ -41,7 +42,7 @@ pub(super) fn look(input: &Input<'_>) -> Option<Component> {
         }
     };
     let first = files.first().and_then(|file| file.leaf.as_ref());
-    let shown = match ask(&addrs, None, client(input).as_ref(), first, input.deadline()) {
+    let shown = match ask(&addrs, None, client(input.node).as_ref(), first, input.deadline()) {
         Ok(shown) => shown,
         Err(why) => {
             component.reason = format!("shows no certificate: {why}");
@@ -131,26 +132,10 @@ fn own_addresses(input: &Input<'_>) -> Vec<IpAddr> {
         .collect()
 }
 
-/// The addresses at which a listener of `host:port` is reached from its own machine.
-fn reachable(authority: &str) -> Vec<SocketAddr> {
-    let authority = authority.trim_end_matches('/');
-    let (four, six) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
-    if let Some(port) = authority.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
-        return vec![SocketAddr::new(four, port), SocketAddr::new(six, port)];
-    }
-    match authority.parse::<SocketAddr>() {
-        Ok(addr) if !addr.ip().is_unspecified() => vec![addr],
-        Ok(addr) if addr.is_ipv4() => vec![SocketAddr::new(four, addr.port())],
-        Ok(addr) => vec![SocketAddr::new(four, addr.port()), SocketAddr::new(six, addr.port())],
-        // a host name is etcd's to resolve
-        Err(_) => Vec::new(),
-    }
-}
-
-/// kube-apiserver's login at etcd: without one etcd logs each handshake as an error.
-fn client(input: &Input<'_>) -> Option<Identity> {
-    let manifest = input.node.manifest("kube-apiserver")?;
-    let read = |name| input.node.root.read(&manifest.flag_path(name)?).ok();
+/// kube-apiserver's login at etcd, read afresh; `None` where it cannot be read. Without one etcd logs each handshake as an error.
+pub fn client(node: &Node) -> Option<Identity> {
+    let manifest = node.manifest("kube-apiserver")?;
+    let read = |name| node.root.read(&manifest.flag_path(name)?).ok();
     Identity::from_pem(&read("--etcd-certfile")?, &read("--etcd-keyfile")?).ok()
 }
 
@@ -162,26 +147,4 @@ fn variable(input: &Input<'_>, process: &Process, name: &str) -> Option<String> 
         .split(|byte| *byte == 0)
         .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
     String::from_utf8(entry.to_vec()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::reachable;
-
-    #[test]
-    fn a_listener_is_reached_at_its_address_or_at_loopback() {
-        let table: [(&str, &[&str]); 7] = [
-            ("192.0.2.10:2379", &["192.0.2.10:2379"]),
-            ("[fd00::1]:2379/", &["[fd00::1]:2379"]),
-            ("0.0.0.0:2379", &["127.0.0.1:2379"]),
-            ("[::]:2379", &["127.0.0.1:2379", "[::1]:2379"]),
-            ("localhost:2379", &["127.0.0.1:2379", "[::1]:2379"]),
-            ("etcd1.example.com:2379", &[]),
-            ("", &[]),
-        ];
-        for (authority, expected) in table {
-            let found: Vec<String> = reachable(authority).iter().map(ToString::to_string).collect();
-            assert_eq!(found, expected, "{authority}");
-        }
-    }
 }

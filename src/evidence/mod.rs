@@ -25,6 +25,7 @@ use crate::node::proc::{Process, Processes};
 use crate::node::{Manifest, Node, halves};
 
 pub use apiserver::Loopback;
+pub use etcd::client as etcd_client;
 pub use served::Served;
 pub use started::Moment;
 

@@ -1,4 +1,4 @@
-//! Where this node's kube-apiserver listens.
+//! Where this node's servers listen.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -34,11 +34,44 @@ impl Manifest {
     }
 }
 
+/// The addresses at which a listener of `host:port` (etcd's `--listen-client-urls`, without their scheme) is reached from its own
+/// machine; none for a host name, which is the listener's to resolve.
+pub fn reachable(authority: &str) -> Vec<SocketAddr> {
+    let authority = authority.trim_end_matches('/');
+    let (four, six) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
+    if let Some(port) = authority.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return vec![SocketAddr::new(four, port), SocketAddr::new(six, port)];
+    }
+    match authority.parse::<SocketAddr>() {
+        Ok(addr) if !addr.ip().is_unspecified() => vec![addr],
+        Ok(addr) if addr.is_ipv4() => vec![SocketAddr::new(four, addr.port())],
+        Ok(addr) => vec![SocketAddr::new(four, addr.port()), SocketAddr::new(six, addr.port())],
+        Err(_) => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::Manifest;
+    use super::{Manifest, reachable};
+
+    #[test]
+    fn a_listener_is_reached_at_its_address_or_at_loopback() {
+        let table: [(&str, &[&str]); 7] = [
+            ("192.0.2.10:2379", &["192.0.2.10:2379"]),
+            ("[fd00::1]:2379/", &["[fd00::1]:2379"]),
+            ("0.0.0.0:2379", &["127.0.0.1:2379"]),
+            ("[::]:2379", &["127.0.0.1:2379", "[::1]:2379"]),
+            ("localhost:2379", &["127.0.0.1:2379", "[::1]:2379"]),
+            ("etcd1.example.com:2379", &[]),
+            ("", &[]),
+        ];
+        for (authority, expected) in table {
+            let found: Vec<String> = reachable(authority).iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "{authority}");
+        }
+    }
 
     fn serving(flags: &[&str]) -> Vec<String> {
         let flags: String = flags.iter().map(|flag| format!("    - '{flag}'\n")).collect();

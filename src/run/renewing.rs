@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use crate::decision::kubeadm_leaves;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::inventory::Inventory;
+use crate::inventory::{Certificate, Inventory};
 use crate::journal::{Journal, OpenRun};
 use crate::report::{Console, Outcome, RunReport};
 use crate::steps::Context;
@@ -34,12 +34,16 @@ impl Walk<'_> {
         let Context { node, .. } = self.context;
         let program = self.ground.kubeadm.as_deref().context("kubeadm was not looked for").or_exit(Exit::Fault)?;
         // from here on a cut leaves files that look fresh and processes that are not: the journal knows
-        let mut restart = journal.open.take().map(|open| open.restart).unwrap_or_default();
+        let before_that = journal.open.take();
+        let replaced = self.found.inventory.certificates.iter().filter(|one| names.contains(&one.name));
+        let expires =
+            replaced.filter_map(Certificate::not_after).chain(before_that.as_ref().and_then(|open| open.expires)).min();
+        let mut restart = before_that.map(|open| open.restart).unwrap_or_default();
         restart.extend(report.decision.restart.iter().map(|item| item.name.clone()));
         restart.sort_unstable();
         restart.dedup();
         let backup = progress.backup.as_ref().map(|backup| backup.id().to_owned());
-        journal.open = Some(OpenRun { began: self.job.now, restart, backup });
+        journal.open = Some(OpenRun { began: self.job.now, restart, backup, expires });
         journal.write(&self.job.root, true).context("nothing was renewed").or_exit(Exit::State)?;
 
         console.headline("Renewing certificates managed by kubeadm");
@@ -69,7 +73,7 @@ impl Walk<'_> {
         for (name, why) in &renewed.undone {
             console.error(&format!("{name} is not renewed: {why}"));
         }
-        let broken = kubeadm_leaves(&renewed.inventory).any(crate::inventory::Certificate::is_unreadable);
+        let broken = kubeadm_leaves(&renewed.inventory).any(Certificate::is_unreadable);
         let still_due = self.still_due(&renewed.inventory, &renewed.done, report);
         for (name, reason) in &still_due {
             console.error(&format!("{name} is renewed, and still due: {reason}; its validity is shorter than interval and days-buffer together"));

@@ -1,6 +1,7 @@
 //! The step that restarts one component, and what the journal still owes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -20,6 +21,17 @@ use crate::steps::restart::{Restarted, restart};
 use super::look::evidence;
 use super::walk::{Progress, Walk};
 
+/// A restart that the plan has, as it is when its turn comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order<'a> {
+    /// The component.
+    pub component: &'a str,
+    /// Why; `None` where the reason has gone.
+    pub cause: Option<Cause>,
+    /// How long it is given to come to use what is on disk by itself, where it re-reads its files.
+    pub patience: Option<Duration>,
+}
+
 impl Walk<'_> {
     /// Restarts a component that needs it.
     ///
@@ -27,29 +39,58 @@ impl Walk<'_> {
     /// The journal cannot be written.
     pub(super) fn restart(
         &self,
-        component: &str,
-        cause: Option<Cause>,
+        order: &Order<'_>,
         journal: &mut Journal,
         progress: &mut Progress,
         console: &mut Console<'_>,
         report: &RunReport,
     ) -> Result<Outcome, Failure> {
-        let Some(cause) = cause else {
+        let component = order.component;
+        let Some(cause) = order.cause else {
             self.settle(component, journal)?;
             return Ok(Outcome::NotReached);
         };
-        if let Some(outcome) = &progress.stopped {
+        if let (Some(outcome), None) = (&progress.stopped, order.patience) {
             return Ok(outcome.clone());
         }
-        if self.may_have_come_round(component, cause) && self.is_in_use(component, journal, report) {
-            console.say(&format!("{component} has come to use what is on disk by itself, and is not restarted"));
-            self.settle(component, journal)?;
-            return Ok(Outcome::Done);
+        // where nothing can be restarted any more, one look tells whether it is needed at all
+        let held_up = self.ground.deferral.is_some() || progress.stopped.is_some();
+        let patience = order.patience.map(|time| if held_up { Duration::ZERO } else { time });
+        if patience.is_some() || self.may_have_come_round(component, cause) {
+            let mut last = Verdict::Unknown;
+            match self.comes_round(component, patience.unwrap_or_default(), journal, report, &mut last) {
+                Waited::Done(_) => {
+                    console.say(&format!("{component} uses what is on disk by itself, and is not restarted"));
+                    self.settle(component, journal)?;
+                    return Ok(Outcome::Done);
+                }
+                // not seen is not stale: what re-reads by design is not stopped because its handshake is out of reach
+                Waited::TooLong(why) if last == Verdict::Unknown && cause == Cause::Renewed => {
+                    let text =
+                        format!("{component} re-reads its files by design, and is not proven to have done so: {why}");
+                    console.error(&text);
+                    progress.exits.push(Exit::NotProven);
+                    self.settle(component, journal)?;
+                    return Ok(Outcome::Failed(text));
+                }
+                Waited::TooLong(why) if patience.is_some() => {
+                    console.say(&format!("{component} does not use what is on disk: {why}"));
+                }
+                Waited::TooLong(_) => {}
+                Waited::Signal(number) => {
+                    return Ok(Outcome::Failed(format!(
+                        "ended by signal {number} before it was seen to need a restart"
+                    )));
+                }
+            }
+        }
+        if let Some(outcome) = &progress.stopped {
+            return Ok(outcome.clone());
         }
         if journal.open.is_none() {
             // a restart that an earlier run owed, with nothing renewed by this one
             let restart = report.decision.restart.iter().map(|item| item.name.clone()).collect();
-            journal.open = Some(OpenRun { began: self.job.now, restart, backup: None });
+            journal.open = Some(OpenRun { began: self.job.now, restart, backup: None, expires: None });
         }
         let now = self.context.clock.since_boot();
         if progress.restarting.is_none() && report.after.is_some() {
@@ -124,24 +165,37 @@ impl Walk<'_> {
         let Some(manifest) = self.context.node.manifest(component) else {
             return Restarted::Deferred(format!("there is no manifest of '{component}'"));
         };
+        if self.rereads(component) {
+            return self.stop_etcd(runtime, manifest, console);
+        }
         console.detail(&format!("removing the sandbox of '{}'", manifest.pod_name(self.context.node_name)));
         restart(&self.context, runtime, manifest, self.ground.kubelet.as_ref())
     }
 
     /// Waits until the component is proven to use what is on disk.
     fn prove(&self, component: &str, created: Option<DateTime<Utc>>, journal: &Journal, report: &RunReport) -> Waited {
-        let Context { node, clock, signals, deadlines, .. } = self.context;
-        let inventory = report.after.as_ref().unwrap_or(&report.before);
+        let Context { clock, signals, deadlines, .. } = self.context;
         let created: BTreeMap<_, _> = created.map(|created| (component.to_owned(), created)).into_iter().collect();
         until(clock, signals, deadlines.proof, deadlines.runtime_pause, || {
-            let processes = Processes::read(&node.root);
-            let evidence =
-                evidence(node, processes.as_ref(), inventory, journal, &created, clock, deadlines.handshakes);
-            match evidence.get(component) {
-                Some(Component { verdict: Verdict::InUse, .. }) => Ok(()),
-                Some(Component { verdict, reason, .. }) => Err(format!("{verdict}: {reason}")),
-                None => Err("nothing is known of it".to_owned()),
-            }
+            let (verdict, reason) = self.use_of(component, &created, journal, report);
+            in_use(verdict, &reason)
+        })
+    }
+
+    /// Waits for so long until the component has come to use what is on disk by itself. Without patience it is one look.
+    fn comes_round(
+        &self,
+        component: &str,
+        patience: Duration,
+        journal: &Journal,
+        report: &RunReport,
+        last: &mut Verdict,
+    ) -> Waited {
+        let Context { clock, signals, deadlines, .. } = self.context;
+        until(clock, signals, patience, deadlines.reread_pause, || {
+            let (verdict, reason) = self.use_of(component, &BTreeMap::new(), journal, report);
+            *last = verdict;
+            in_use(verdict, &reason)
         })
     }
 
@@ -150,14 +204,22 @@ impl Walk<'_> {
         cause == Cause::Stale || (cause == Cause::Owed && component != "kube-apiserver")
     }
 
-    /// Whether it has come to use what is on disk since the decision.
-    fn is_in_use(&self, component: &str, journal: &Journal, report: &RunReport) -> bool {
+    /// Whether it uses what is on disk now, and why. `created` says when its container was made.
+    fn use_of(
+        &self,
+        component: &str,
+        created: &BTreeMap<String, DateTime<Utc>>,
+        journal: &Journal,
+        report: &RunReport,
+    ) -> (Verdict, String) {
         let Context { node, clock, deadlines, .. } = self.context;
         let inventory = report.after.as_ref().unwrap_or(&report.before);
         let processes = Processes::read(&node.root);
-        let evidence =
-            evidence(node, processes.as_ref(), inventory, journal, &BTreeMap::new(), clock, deadlines.handshakes);
-        evidence.get(component).is_some_and(|seen| seen.verdict == Verdict::InUse)
+        let evidence = evidence(node, processes.as_ref(), inventory, journal, created, clock, deadlines.handshakes);
+        match evidence.get(component) {
+            Some(Component { verdict, reason, .. }) => (*verdict, reason.clone()),
+            None => (Verdict::Unknown, "nothing is known of it".to_owned()),
+        }
     }
 
     /// Why a component is restarted, now that it is known what was renewed; `None` where the reason has gone.
@@ -187,6 +249,10 @@ impl Walk<'_> {
         }
         journal.write(&self.job.root, true).or_exit(Exit::State)
     }
+}
+
+fn in_use(verdict: Verdict, reason: &str) -> Result<(), String> {
+    if verdict == Verdict::InUse { Ok(()) } else { Err(format!("{verdict}: {reason}")) }
 }
 
 /// Why this component would not come back from a restart, whatever kubelet does: its manifest cannot be read, or a file

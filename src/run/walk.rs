@@ -20,6 +20,7 @@ use crate::steps::ready::{self, Waited};
 use crate::steps::renew::Config;
 
 use super::look::{Found, inventory};
+use super::restarting::Order;
 use super::{Job, narrate};
 
 /// A run on its way.
@@ -81,9 +82,10 @@ impl Walk<'_> {
             let outcome = match step {
                 Step::Backup { .. } => self.back_up(&mut progress, console)?,
                 Step::Renew { names, all } => self.renew(names, *all, &mut journal, &mut progress, console, report)?,
-                Step::Restart { component, cause, otherwise, .. } => {
+                Step::Restart { component, cause, otherwise, patience, .. } => {
                     let cause = self.cause(component, *cause, *otherwise, &progress);
-                    self.restart(component, cause, &mut journal, &mut progress, console, report)?
+                    let order = Order { component, cause, patience: *patience };
+                    self.restart(&order, &mut journal, &mut progress, console, report)?
                 }
                 Step::Copy { path, .. } => self.copy(path, &mut progress, console),
                 Step::WaitReady => self.wait_ready(&mut progress, console),

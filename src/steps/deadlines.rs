@@ -24,6 +24,14 @@ pub struct Deadlines {
     pub back: Duration,
     /// All restarts together.
     pub restarts: Duration,
+    /// Until a component that re-reads its files by itself (etcd) shows the new ones; then it is restarted.
+    pub reread: Duration,
+    /// Between two looks at what it shows.
+    pub reread_pause: Duration,
+    /// Until etcd has told its members, whatever its addresses; each other member is then asked within [`Deadlines::probe`], all at once.
+    pub members: Duration,
+    /// How long a container that is stopped gently has to end by itself (kubelet's own default is 30 s).
+    pub grace: Duration,
     /// Until kube-apiserver's `/readyz` answers at the end (`--ready-timeout`).
     pub ready: Duration,
     /// All handshakes with one component, when it is looked at what is in use. Short, since a skip run waits for it where a server
@@ -50,6 +58,10 @@ impl Default for Deadlines {
             removing_pause: Duration::from_secs(1),
             back: Duration::from_secs(5 * 60),
             restarts: Duration::from_secs(20 * 60),
+            reread: Duration::from_secs(90),
+            reread_pause: Duration::from_secs(1),
+            members: Duration::from_secs(5),
+            grace: Duration::from_secs(30),
             ready: Duration::from_secs(5 * 60),
             handshakes: Duration::from_millis(300),
             proof: Duration::from_secs(90),
@@ -69,7 +81,11 @@ impl Deadlines {
         let runtime = self.runtime + call * 5;
         let renewal = self.renewal + self.kubeadm_call;
         // the list before the removal, the last look for a new sandbox and its container, and how both stand at the end
-        let one = self.removing * 2 + self.limits.removal() + self.back + self.proof + call * 5;
-        runtime + renewal + self.restarts + one + self.ready + self.probe
+        let removed = self.removing * 2 + self.limits.removal() + call * 5;
+        // the list before the stop, a last try to stop with a look at what came of it, the last look for the new container
+        let question = self.members + self.probe;
+        let stopped = self.reread + question + self.removing + self.grace.max(call) + call * 9;
+        let one = removed.max(stopped) + self.back + self.proof;
+        runtime + question + renewal + self.restarts + one + self.ready + self.probe
     }
 }

@@ -5,9 +5,11 @@ pub mod deadlines;
 mod identity;
 pub mod kubeconfig;
 pub mod preflight;
+pub mod quorum;
 pub mod ready;
 pub mod renew;
 pub mod restart;
+pub mod stop;
 
 pub use deadlines::Deadlines;
 

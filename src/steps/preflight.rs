@@ -13,6 +13,7 @@ use crate::node::proc::{Process, Processes};
 use crate::node::{Node, flags::flag, yaml};
 use crate::runtime::{Around, Runtime, RuntimeError, Wanted, choose};
 
+use super::quorum::{self, Cluster};
 use super::ready::{Waited, until};
 use super::{Context, backup};
 
@@ -42,6 +43,8 @@ pub struct Ground {
     pub kubelet: Option<Process>,
     /// Why nothing may be restarted now, if so: it would not come back.
     pub deferral: Option<String>,
+    /// The cluster of this node's etcd, where that is a static pod and something is to be restarted; or why it cannot be seen.
+    pub etcd: Option<Result<Cluster, String>>,
 }
 
 /// What is going to be done.
@@ -74,7 +77,7 @@ pub fn preflight(context: &Context<'_>, needs: &Needs<'_>, tools: &Tools<'_>) ->
     if renews && !needs.dry_run {
         writable(context.node, needs)?;
     }
-    let mut ground = Ground { kubeadm, runtime: None, kubelet: None, deferral: None };
+    let mut ground = Ground { kubeadm, runtime: None, kubelet: None, deferral: None, etcd: None };
     if !restarts {
         return Ok(ground);
     }
@@ -122,6 +125,9 @@ pub fn preflight(context: &Context<'_>, needs: &Needs<'_>, tools: &Tools<'_>) ->
         Waited::Signal(number) => {
             return Err(Failure::new(Exit::Signal(number), anyhow!("ended by signal {number} with nothing changed")));
         }
+    }
+    if ground.deferral.is_none() {
+        ground.etcd = context.node.manifest("etcd").map(|etcd| quorum::look(context, etcd));
     }
     Ok(ground)
 }

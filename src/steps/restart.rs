@@ -19,7 +19,7 @@ use super::ready::{self, Waited, until};
 /// How a restart ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restarted {
-    /// A new sandbox runs and answers for its health.
+    /// A new sandbox, or a new container, runs and answers for its health.
     Back {
         /// How long it took.
         took: Duration,
@@ -30,7 +30,7 @@ pub enum Restarted {
     },
     /// Nothing was removed: why.
     Deferred(String),
-    /// Removed, or to be removed, and not seen back: why.
+    /// Removed or stopped, or to be so, and not seen back: why.
     NotBack(String),
     /// This signal came while waiting.
     Signal(i32),
@@ -96,7 +96,7 @@ fn clear(context: &Context<'_>, runtime: &Runtime, old: &[Sandbox]) -> Option<St
     }
 }
 
-fn ended(wait: Waited, state: impl FnOnce() -> String) -> Option<Restarted> {
+pub(super) fn ended(wait: Waited, state: impl FnOnce() -> String) -> Option<Restarted> {
     match wait {
         Waited::Done(_) => None,
         Waited::TooLong(why) => Some(Restarted::NotBack(format!("{why}; {}", state()))),
@@ -106,7 +106,7 @@ fn ended(wait: Waited, state: impl FnOnce() -> String) -> Option<Restarted> {
 
 /// Whether the kubelet that was seen before still runs: one that died, or was started anew and has not found its pods yet,
 /// may leave a removed pod away for good.
-fn same_kubelet(context: &Context<'_>, before: Option<&Process>) -> Result<(), String> {
+pub(super) fn same_kubelet(context: &Context<'_>, before: Option<&Process>) -> Result<(), String> {
     let Some(before) = before else { return Ok(()) };
     match Processes::read(&context.node.root).and_then(|processes| processes.find_kubelet()) {
         Some(now) if (now.pid, now.start_ticks) == (before.pid, before.start_ticks) => Ok(()),
@@ -132,7 +132,7 @@ fn new_container(runtime: &Runtime, component: &str, pod: &str, old: &[Sandbox])
 }
 
 /// Whether the component answers for its health; kube-apiserver by `/readyz`, since the next component needs it.
-fn healthy(context: &Context<'_>, manifest: &Manifest) -> Result<(), String> {
+pub(super) fn healthy(context: &Context<'_>, manifest: &Manifest) -> Result<(), String> {
     if manifest.component == "kube-apiserver" {
         return ready::probe(context.node, context.deadlines.probe);
     }
@@ -159,7 +159,7 @@ fn healthy(context: &Context<'_>, manifest: &Manifest) -> Result<(), String> {
 }
 
 /// How the pod's containers stand, for the message of a failure.
-fn last_state(runtime: &Runtime, component: &str, pod: &str) -> String {
+pub(super) fn last_state(runtime: &Runtime, component: &str, pod: &str) -> String {
     let sandboxes = match runtime.sandboxes(component, pod) {
         Ok(sandboxes) if sandboxes.is_empty() => return "there is no sandbox of it".to_owned(),
         Ok(sandboxes) => sandboxes,

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use k8s_certs_renew::api::{ApiError, Identity, Reply, Scheme, Target, TlsError, get, handshake};
+use k8s_certs_renew::api::{ApiError, Identity, Reply, Scheme, Target, TlsError, get, handshake, post};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
@@ -138,6 +138,27 @@ fn the_request_is_a_plain_get_with_the_address_as_its_host() {
     let request = server.join().unwrap().to_ascii_lowercase();
     assert!(request.starts_with("get /readyz?verbose http/1.1\r\n"), "{request}");
     assert!(request.contains(&format!("host: {addr}\r\n")), "{request}");
+}
+
+#[test]
+fn a_question_is_posted_as_json_and_its_answer_read() {
+    let (addr, server) = serve("127.0.0.1", |mut stream| {
+        let mut request = Vec::new();
+        let mut buffer = [0; 1024];
+        while !request.ends_with(b"{}") {
+            let read = stream.read(&mut buffer).unwrap();
+            assert_ne!(read, 0, "{}", String::from_utf8_lossy(&request));
+            request.extend_from_slice(&buffer[..read]);
+        }
+        stream.write_all(reply("404 Not Found", "Not Found\n").as_bytes()).unwrap();
+        String::from_utf8(request).unwrap().to_ascii_lowercase()
+    });
+    let got = post(&target(Scheme::Http, addr), "/v3/cluster/member/list", "{}", None, LONG).unwrap();
+    assert_eq!((got.status, got.body.as_str()), (404, "Not Found\n"));
+    let request = server.join().unwrap();
+    assert!(request.starts_with("post /v3/cluster/member/list http/1.1\r\n"), "{request}");
+    assert!(request.contains("content-type: application/json\r\n"), "{request}");
+    assert!(request.contains("content-length: 2\r\n"), "{request}");
 }
 
 #[test]

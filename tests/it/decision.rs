@@ -177,11 +177,12 @@ fn one_due_leaf_takes_the_others_along_and_restarts_who_reads_them_in_order() {
         ["admin.conf", "apiserver", "controller-manager.conf", "etcd-server", "scheduler.conf"]
     );
     assert!(decision.renew_all);
-    let expected = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-vip"];
+    let expected = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-vip", "etcd"];
     assert_eq!(restarts(&decision), expected.map(|name| (name, Cause::Renewed)));
+    let rereading: Vec<bool> = decision.restart.iter().map(|item| item.rereads).collect();
+    assert_eq!(rereading, [false, false, false, false, true]);
     let reason = &decision.renew.iter().find(|item| item.name == "scheduler.conf").unwrap().reason;
     assert_eq!(reason, "expires on 2026-04-13 03:10:00 UTC, before the threshold 2026-04-13 03:41:00 UTC");
-    assert!(decision.notes.iter().any(|note| note.starts_with("etcd is not restarted")), "{:?}", decision.notes);
 }
 
 #[test]
@@ -398,8 +399,9 @@ fn what_is_stale_is_restarted_without_a_renewal_and_what_is_unknown_is_not() {
         ("kube-controller-manager", Cause::Asked),
         ("kube-scheduler", Cause::Stale),
         ("kube-vip", Cause::Asked),
+        ("etcd", Cause::Asked),
     ];
-    assert_eq!(restarts(&all), expected, "etcd re-reads its files, and is left alone");
+    assert_eq!(restarts(&all), expected);
 }
 
 #[test]
@@ -419,12 +421,31 @@ fn a_restart_that_did_not_help_is_an_alarm_and_not_repeated() {
 }
 
 #[test]
-fn a_stale_etcd_is_told_and_left_to_a_person() {
+fn a_stale_etcd_of_the_host_is_told_and_left_to_a_person_and_a_static_pod_is_restarted() {
     let mut case = Case::new(vec![certificate("etcd-server", 300)]);
     case.evidence.components = vec![seen("etcd", Verdict::Stale)];
-    let decision = case.decide();
-    assert!(decision.is_skip());
-    assert_eq!(alarms(&decision), [(21, "etcd")]);
+    assert_eq!(restarts(&case.decide()), [("etcd", Cause::Stale)]);
+    case.readers.retain(|reader| reader.component != "etcd");
+    for (restart, expected) in
+        [(RestartPolicy::Stale, &[(21, "etcd")][..]), (RestartPolicy::All, &[(21, "etcd")]), (RestartPolicy::None, &[])]
+    {
+        case.restart = restart;
+        let decision = case.decide();
+        assert!(!decision.restarts("etcd"), "{restart:?}");
+        assert_eq!(alarms(&decision), expected, "{restart:?}");
+        let told = decision.alarms.iter().map(|alarm| &alarm.message).chain(&decision.notes);
+        assert!(told.into_iter().any(|words| words.contains("systemctl restart etcd")), "{restart:?}");
+    }
+    case.evidence.components = vec![seen("etcd", Verdict::Unknown)];
+    assert_eq!(alarms(&case.decide()), []);
+}
+
+#[test]
+fn an_etcd_whose_restart_is_asked_for_is_given_no_time_also_where_it_is_renewed_for() {
+    let mut case = Case::new(vec![certificate("etcd-server", 3)]);
+    case.restart = RestartPolicy::All;
+    case.tried = vec!["etcd".into()];
+    assert!(restarts(&case.decide()).contains(&("etcd", Cause::Asked)));
 }
 
 #[test]

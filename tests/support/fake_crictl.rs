@@ -149,11 +149,21 @@ fn inspect_container(state: &State, id: &str) -> Result<(), End> {
 }
 
 fn stop(call: &Call, id: &str) -> Result<(), End> {
+    hang_where_told(call);
     world::edit(&call.dir, |state| {
         let one = state.container_at(id).ok_or_else(|| not_found("stopping the container", id))?;
-        state.stop(&one.id, &call.setup, &call.faults);
-        say(id);
-        Ok(())
+        match state.stop_if_told(&one.id, &call.setup, &call.faults) {
+            Removal::DeadlineExceeded | Removal::DeadlineExceededYetDone => Err(fatal(format!(
+                "stopping the container {id:?}: rpc error: code = DeadlineExceeded desc = context deadline exceeded"
+            ))),
+            Removal::Fails | Removal::Hangs => Err(fatal(format!(
+                "stopping the container {id:?}: rpc error: code = Unknown desc = failed to kill container: unknown error"
+            ))),
+            Removal::Ordinary | Removal::DoesNothing => {
+                say(id);
+                Ok(())
+            }
+        }
     })
 }
 

@@ -14,9 +14,9 @@ pub struct Faults {
     pub cluster_config_unreachable: bool,
     /// kubeadm refuses the file of `--config`: an API version that it no longer knows.
     pub config_refused: bool,
-    /// One entry a removal of a sandbox (`crictl rmp`, `docker rm` of a pause container).
+    /// One entry a removal of a sandbox (`crictl rmp`, `docker rm` of a pause container) or a stop of a container.
     pub removals: Vec<Removal>,
-    /// How the kubelet answers a removal, by component (`kube-scheduler`).
+    /// How the kubelet answers a removal or a stop, by component (`kube-scheduler`).
     pub returns: BTreeMap<String, Return>,
     /// How the runtime answers at all.
     pub runtime: Runtime,

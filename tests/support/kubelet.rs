@@ -132,6 +132,16 @@ impl State {
         removal
     }
 
+    /// Stops a container where that works.
+    pub fn stop_if_told(&mut self, id: &str, setup: &Setup, faults: &Faults) -> Removal {
+        let stop = at(&faults.removals, self.removals);
+        self.removals += 1;
+        if matches!(stop, Removal::Ordinary | Removal::DeadlineExceededYetDone) {
+            self.stop(id, setup, faults);
+        }
+        stop
+    }
+
     /// Stops a container; the kubelet starts it again in the same sandbox, attempt counted up.
     pub fn stop(&mut self, id: &str, setup: &Setup, faults: &Faults) {
         let Some(old) = self.containers.iter_mut().find(|one| one.id == id && one.running) else { return };
@@ -141,10 +151,12 @@ impl State {
         let Some(sandbox) = self.sandboxes.iter().find(|one| one.id == old.sandbox && one.ready).cloned() else {
             return;
         };
+        let how = faults.returns.get(sandbox.component.as_deref().unwrap_or_default()).copied().unwrap_or_default();
         if !faults.kubelet_down
+            && how != Return::Never
             && let Some(template) = sandbox.template.iter().find(|(name, ..)| *name == old.name)
         {
-            self.start(setup, &sandbox, template, old.attempt + 1, true);
+            self.start(setup, &sandbox, template, old.attempt + 1, how != Return::Crashes);
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Shape {
     pub scheduler: u16,
     /// etcd's client port.
     pub etcd: u16,
+    /// etcd's port for its health and metrics.
+    pub etcd_metrics: u16,
     /// kubeadm's PKI.
     pub cert_dir: String,
     /// CA, certificate and key for etcd, where it is not kubeadm's.
@@ -124,6 +126,7 @@ impl Shape {
     /// `etcd.yaml`.
     pub fn etcd(&self) -> String {
         let (dir, address, port) = (format!("{}/etcd", self.cert_dir), &self.address, self.etcd);
+        let metrics = self.etcd_metrics;
         let argv = [
             "etcd".to_owned(),
             format!("--advertise-client-urls=https://{address}:{port}"),
@@ -133,14 +136,15 @@ impl Shape {
             format!("--initial-cluster=node1=https://{address}:2380"),
             format!("--key-file={dir}/server.key"),
             format!("--listen-client-urls=https://127.0.0.1:{port},https://{address}:{port}"),
-            "--listen-metrics-urls=http://127.0.0.1:2381".to_owned(),
+            format!("--listen-metrics-urls=http://127.0.0.1:{metrics}"),
+            "--name=node1".to_owned(),
             format!("--peer-cert-file={dir}/peer.crt"),
             "--peer-client-cert-auth=true".to_owned(),
             format!("--peer-key-file={dir}/peer.key"),
             format!("--peer-trusted-ca-file={dir}/ca.crt"),
             format!("--trusted-ca-file={dir}/ca.crt"),
         ];
-        let probe = |failures| http_get("127.0.0.1", "/health", 2381, "HTTP", failures);
+        let probe = |failures| http_get("127.0.0.1", "/health", metrics, "HTTP", failures);
         let probes = format!("    livenessProbe:\n{}    startupProbe:\n{}", probe(8), probe(24));
         let mounts =
             [("etcd-data", "/var/lib/etcd", "DirectoryOrCreate"), ("etcd-certs", dir.as_str(), "DirectoryOrCreate")];

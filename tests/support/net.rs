@@ -76,11 +76,19 @@ pub fn nobody() -> u16 {
     listen().local_addr().unwrap().port()
 }
 
-/// Reads a request's head; returns its path.
+/// Reads a request; returns its path.
 ///
 /// # Errors
 /// The connection broke off, or this is no HTTP.
 pub fn request(stream: &mut impl Read) -> io::Result<String> {
+    method_and_path(stream).map(|(_, path)| path)
+}
+
+/// Reads a request, its body too: what is left unread would turn the end of the connection into a reset.
+///
+/// # Errors
+/// The connection broke off, or this is no HTTP.
+pub fn method_and_path(stream: &mut impl Read) -> io::Result<(String, String)> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -90,7 +98,13 @@ pub fn request(stream: &mut impl Read) -> io::Result<String> {
         head.push(byte[0]);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
-    head.split(' ').nth(1).map(str::to_owned).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    });
+    stream.read_exact(&mut vec![0; length.unwrap_or(0)])?;
+    let mut words = head.split(' ').map(str::to_owned);
+    words.next().zip(words.next()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Answers a request and says that no other is taken on this connection.

@@ -45,6 +45,8 @@ impl Site {
         plan.shape.apiserver = ports.apiserver;
         plan.shape.controller_manager = ports.controller_manager;
         plan.shape.scheduler = ports.scheduler;
+        plan.shape.etcd = ports.etcd;
+        plan.shape.etcd_metrics = ports.etcd_metrics;
         let tree = plan.build();
         let kubelet = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzBindAddress: 127.0.0.1\nhealthzPort: {}\nrotateCertificates: true\n",
@@ -54,7 +56,7 @@ impl Site {
         let mut setup = Setup::new(tree.dir(), tree.plan.now, "node1");
         change(&mut setup);
         let world = World::new(demo, &setup);
-        let servers = Servers::start(&world, listeners, &tree.plan.shape.cert_dir);
+        let servers = Servers::start(&world, listeners, &tree.plan.shape.cert_dir, tree.plan.layout == Layout::Kubeadm);
         Self { servers, world, tree }
     }
 

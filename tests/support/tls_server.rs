@@ -17,7 +17,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::client_auth::{At, Clients};
-use super::net::{Server, listen, request, respond};
+use super::net::{Server, listen, method_and_path, respond};
 use super::pki::{Algorithm, Ca, Pair, Spec};
 use super::world::{Setup, World};
 use super::{faults, kubelet};
@@ -25,7 +25,7 @@ use super::{faults, kubelet};
 /// What a server is.
 #[derive(Debug, Clone)]
 pub struct Role {
-    /// The component whose sandbox is its process: a new sandbox is a new start.
+    /// The component whose container is its process: a new container is a new start.
     pub component: &'static str,
     /// Where its certificate comes from.
     pub shows: Shows,
@@ -108,6 +108,8 @@ struct Shared {
     root: Root,
     role: Role,
     script: Mutex<Script>,
+    /// Other answers than the script's: method and path, and what is told.
+    pages: Mutex<BTreeMap<String, (u16, String)>>,
     run: Mutex<Run>,
     requests: Mutex<Vec<Request>>,
 }
@@ -115,7 +117,7 @@ struct Shared {
 /// What lasts from one start to the next.
 #[derive(Debug, Default)]
 struct Run {
-    sandbox: String,
+    container: String,
     starts: u32,
     asked: BTreeMap<String, usize>,
     shown: Option<Arc<CertifiedKey>>,
@@ -132,6 +134,7 @@ impl TlsServer {
             setup,
             role,
             script: Mutex::default(),
+            pages: Mutex::default(),
             run: Mutex::default(),
             requests: Mutex::default(),
         });
@@ -151,6 +154,11 @@ impl TlsServer {
     pub fn script(&self, set: impl FnOnce(&mut Script)) {
         set(&mut self.shared.script.lock().unwrap());
         self.shared.run.lock().unwrap().asked.clear();
+    }
+
+    /// Answers `GET /path` or `POST /path` so from now on.
+    pub fn page(&self, request: &str, status: u16, body: impl Into<String>) {
+        self.shared.pages.lock().unwrap().insert(request.to_owned(), (status, body.into()));
     }
 
     /// Every request so far.
@@ -192,7 +200,8 @@ impl Shared {
     }
 
     fn reply(&self, mut stream: StreamOwned<ServerConnection, TcpStream>, clients: Option<&Clients>) -> io::Result<()> {
-        let path = request(&mut stream)?;
+        let (method, path) = method_and_path(&mut stream)?;
+        let page = self.pages.lock().unwrap().get(&format!("{method} {path}")).cloned();
         let client = stream.conn.peer_certificates().and_then(<[_]>::first).map(|leaf| leaf.as_ref().to_vec());
         let known =
             clients.is_some_and(|clients| client.as_deref().is_some_and(|leaf| clients.knows(leaf, self.setup.now)));
@@ -209,7 +218,10 @@ impl Shared {
                 status,
                 r#"{"kind":"Status","status":"Failure","message":"forbidden: User \"system:anonymous\" cannot get path","reason":"Forbidden","code":403}"#,
             ),
-            (None, false) => (404, "404 page not found"),
+            (None, false) => match &page {
+                Some((status, body)) => (*status, body.as_str()),
+                None => (404, "404 page not found"),
+            },
             (None, true) => match self.answer(&path) {
                 Answer::Status(500) => (
                     500,
@@ -255,11 +267,11 @@ impl Shared {
     fn process(&self) -> Option<(Arc<CertifiedKey>, Option<Arc<CertifiedKey>>)> {
         let state: kubelet::State = super::world::read(&self.dir, "state.json");
         let sandbox = state.newest(self.role.component).filter(|one| one.ready)?;
-        state.containers.iter().find(|one| one.sandbox == sandbox.id && one.running)?;
+        let container = state.containers.iter().find(|one| one.sandbox == sandbox.id && one.running)?;
         let mut run = self.run.lock().unwrap();
-        let is_new = run.sandbox != sandbox.id;
+        let is_new = run.container != container.id;
         if is_new {
-            *run = Run { sandbox: sandbox.id.clone(), starts: run.starts + 1, ..Run::default() };
+            *run = Run { container: container.id.clone(), starts: run.starts + 1, ..Run::default() };
             let start = DateTime::from_timestamp_nanos(sandbox.created_ns);
             run.loopback = self.role.loopback_ends.map(|ends| {
                 let name = format!("apiserver-loopback-client@{}", start.timestamp());

@@ -64,6 +64,7 @@ impl Plan {
                 controller_manager: 10257,
                 scheduler: 10259,
                 etcd: 2379,
+                etcd_metrics: 2381,
                 cert_dir: if kubespray { "/etc/kubernetes/ssl" } else { "/etc/kubernetes/pki" }.to_owned(),
                 host_etcd: kubespray.then(|| (etcd("ca.pem"), etcd("node-node1.pem"), etcd("node-node1-key.pem"))),
             },

@@ -171,7 +171,9 @@ fn etcd(node: &Node, reloads: bool) -> TlsServer {
     }
     let server = TlsServer::start(&node.site.world, None, role);
     let port = server.port();
-    node.site.tree.edit("/etc/kubernetes/manifests/etcd.yaml", |text| text.replace(":2379", &format!(":{port}")));
+    node.site.tree.edit("/etc/kubernetes/manifests/etcd.yaml", |text| {
+        text.replace(&format!(":{}", node.site.tree.plan.shape.etcd), &format!(":{port}"))
+    });
     server
 }
 

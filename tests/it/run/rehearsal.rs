@@ -56,7 +56,7 @@ fn whatever_the_node_the_real_run_does_what_the_dry_run_said() {
     let table: [(Site, &[&str], u8, usize); 11] = [
         (site(300), &[], 0, 0),
         (site(5), &[], 10, 7),
-        (stacked(5), &[], 10, 7),
+        (stacked(5), &[], 10, 8),
         (site(300), &["--force", "--kubeconfig-copy", "none"], 10, 6),
         (prepared(site(5), &|site| site.tree.remove(copy)), &[], 10, 7),
         (prepared(site(300), &|site| site.tree.remove(copy)), &[], 0, 0),

@@ -1,0 +1,112 @@
+//! What a run finds before it acts: what is on disk, what an earlier run owes, what is in use, and what follows from it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+
+use crate::decision::{Decision, Facts, RestartPolicy, decide};
+use crate::evidence::Evidence;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::inventory::Inventory;
+use crate::journal::Journal;
+use crate::node::Node;
+use crate::node::proc::Processes;
+use crate::settings::schedule::Schedule;
+
+use super::look::{Found, evidence, look, note_serials};
+use super::mending::HalfWritten;
+use super::{Job, walk};
+
+/// Everything that was found, and the decision.
+#[derive(Debug)]
+pub struct Survey {
+    /// The certificates, who reads them, and the copies.
+    pub found: Found,
+    /// The journal as it is to be written next: the serials of now noted, and only what is still owed.
+    pub journal: Journal,
+    /// What is in use.
+    pub evidence: Evidence,
+    /// What is to be done.
+    pub decision: Decision,
+    /// When the job runs next.
+    pub schedule: Schedule,
+    /// What is to be said.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at the node, and decides. Changes nothing but this: in a run that is no dry run, a journal of another cluster is set
+/// aside, and what an earlier run was killed in is put back from its backup.
+///
+/// # Errors
+/// [`Exit::State`]: the journal of another cluster cannot be set aside.
+pub fn survey(
+    job: &Job<'_>,
+    node: &Node,
+    processes: Option<&Processes>,
+    schedule: Schedule,
+) -> Result<Survey, Failure> {
+    let mut found = look(node, processes, &job.copies, job.now);
+    let (mut journal, mut warnings) = recall(job, &found.inventory)?;
+    let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
+        warnings.push(why);
+        None
+    });
+    if let Some(half_written) = &half_written {
+        warnings.push(half_written.put_back(job));
+        found = look(node, processes, &job.copies, job.now);
+    }
+    found.half_written = half_written.map(|found| found.names).unwrap_or_default();
+    note_serials(&mut journal, node, &found.inventory, job.clock);
+    let evidence =
+        evidence(node, processes, &found.inventory, &journal, &BTreeMap::new(), job.clock, job.deadlines.handshakes);
+    let owed = journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default();
+    let cut_off = journal.open.is_some();
+    let tried: Vec<String> = journal
+        .restarted
+        .iter()
+        .filter(|(component, serials)| **serials == found.serials_of(component, &found.inventory))
+        .map(|(component, _)| component.clone())
+        .collect();
+    let decision = decide(&Facts {
+        inventory: &found.inventory,
+        threshold: schedule.threshold,
+        now: job.now,
+        force: job.force,
+        readers: &found.readers,
+        owed: &owed,
+        cut_off,
+        copies: &found.copies,
+        evidence: &evidence,
+        restart: job.restart,
+        tried: &tried,
+        half_written: &found.half_written,
+    });
+    // one that is proven, reads nothing any more, or is gone, is owed nothing; one whose manifest cannot be read now may come back
+    let keep = job.restart == RestartPolicy::None;
+    // one that was restarted in vain stays owed until it is proven, so that no later run takes silence for success
+    let in_vain = |owed: &str| decision.alarms.iter().any(|alarm| alarm.exit == Exit::NotProven && alarm.name == owed);
+    let hidden = |owed: &str| node.manifest(owed).is_none() && node.hides_some();
+    journal.settle(|owed| keep || decision.restarts(owed) || in_vain(owed) || hidden(owed));
+    Ok(Survey { found, journal, evidence, decision, schedule, warnings })
+}
+
+/// The journal, and what is to be said of it. One of another cluster is as none: a node that was reset and built anew has
+/// other CAs.
+fn recall(job: &Job<'_>, inventory: &Inventory) -> Result<(Journal, Vec<String>), Failure> {
+    let (mut journal, warning) = Journal::read(&job.root);
+    let mut warnings: Vec<String> = warning.into_iter().collect();
+    let hashes = walk::ca_key_hashes(inventory);
+    if !journal.is_of(&hashes) {
+        journal = Journal::default();
+        let mut warning = "the journal is of a cluster with other CAs, and is not gone by".to_owned();
+        if !job.dry_run {
+            let aside = Journal::set_aside(&job.root)
+                .context("cannot set the journal of a cluster with other CAs aside")
+                .or_exit(Exit::State)?;
+            warning.push_str(&format!("; it is kept as '{}'", aside.display()));
+        }
+        warnings.push(warning);
+    }
+    journal.ca_key_hashes = hashes;
+    Ok((journal, warnings))
+}
