@@ -1,9 +1,12 @@
 //! The decision: what to renew, restart and copy, and what to raise the alarm about. Pure: facts in, reasons out.
 
 mod alarms;
+mod clock;
 mod restarts;
 
 use chrono::{DateTime, Duration, Utc};
+
+pub use clock::{ClockFacts, distrust};
 
 use crate::evidence::Evidence;
 use crate::exit::Exit;
@@ -94,6 +97,10 @@ pub struct Facts<'a> {
     pub threshold: Threshold,
     /// The instant to judge by (UTC).
     pub now: DateTime<Utc>,
+    /// Whether the kernel takes the clock that this instant comes from to be set; `None` where that is not known.
+    pub synchronised: Option<bool>,
+    /// When a run last came to a decision, by the journal (UTC).
+    pub last_run: Option<DateTime<Utc>>,
     /// Renew whatever the dates say.
     pub force: bool,
     /// Who reads what.
@@ -112,6 +119,13 @@ pub struct Facts<'a> {
     pub tried: &'a [String],
     /// Certificates that a run which was cut off left half-written; they are put back before anything else, and renewed.
     pub half_written: &'a [String],
+}
+
+impl<'a> Facts<'a> {
+    fn clock(&self) -> ClockFacts<'a> {
+        let Self { inventory, now, synchronised, last_run, force, .. } = *self;
+        ClockFacts { inventory, now, synchronised, last_run, force }
+    }
 }
 
 /// What may be restarted (`--restart`).
@@ -210,7 +224,7 @@ impl Decision {
 
 /// Decides.
 pub fn decide(facts: &Facts<'_>) -> Decision {
-    let mut decision = Decision { refused: alarms::clock(facts), renew_all: true, ..Decision::default() };
+    let mut decision = Decision { refused: distrust(&facts.clock()), renew_all: true, ..Decision::default() };
     if decision.refused.is_some() {
         return decision;
     }

@@ -51,6 +51,9 @@ pub struct Job<'a> {
     pub tools: Tools<'a>,
     /// The instant to judge by (UTC).
     pub now: DateTime<Utc>,
+    /// Whether the kernel takes the clock that this instant comes from to be set; `None` where another instant was given, or it
+    /// does not tell.
+    pub synchronised: Option<bool>,
     /// Change nothing.
     pub dry_run: bool,
     /// Renew whatever the dates say.
@@ -177,6 +180,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     }
     let mut ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
     etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), console);
+    narrate::images(console, &ground.images);
     let walk = Walk { job, context, ground, config, files, found: &found, lock: lock.as_ref() };
     exits.extend(walk.walk(&steps, journal, console, report)?);
     report.exit = Exit::worst(exits);
@@ -231,6 +235,7 @@ fn rehearse(
     let files = backed_up(found, &report.decision);
     let mut ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
     etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, journal, job.now), console);
+    narrate::images(console, &ground.images);
     let mut exits = Vec::new();
     // what is half-written is put back first
     let unreadable = kubeadm_leaves(&found.inventory)
@@ -244,9 +249,10 @@ fn rehearse(
     let in_the_way = restarts.filter_map(|item| {
         let lasting = |name: &str| !renewing.contains(&name);
         restarting::in_the_way(context.node, &item.name, &found.inventory, &lasting)
+            .or_else(|| ground.images.missing.get(&item.name).cloned())
     });
     let etcd_stays = etcd::stays(&ground, &report.decision);
-    for why in ground.deferral.into_iter().chain(in_the_way).chain(etcd_stays) {
+    for why in ground.deferral.iter().cloned().chain(in_the_way).chain(etcd_stays) {
         console.obstacle(&format!("Deferred: {why}"));
         exits.push(Exit::Deferred);
     }

@@ -53,6 +53,8 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
             path: process.variable("PATH").map(std::ffi::OsString::as_os_str),
         },
         now: node.at.unwrap_or_else(|| process.clock.now()),
+        // an instant that was given owes nothing to the clock
+        synchronised: if node.at.is_some() { None } else { process.clock.synchronised() },
         dry_run: args.dry_run,
         force: args.force,
         restart: match args.restart {

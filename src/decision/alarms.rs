@@ -7,26 +7,6 @@ use crate::inventory::{Certificate, Kind, Manager, Problem};
 
 use super::{Alarm, Decision, Facts, moment};
 
-/// Why the clock cannot be trusted, if it cannot: an authority of this node is not valid yet, or a leaf is not.
-pub fn clock(facts: &Facts<'_>) -> Option<String> {
-    if facts.force {
-        return None;
-    }
-    let from = |certificate: &Certificate| certificate.leaf.as_ref().map(|leaf| leaf.not_before);
-    let early = facts
-        .inventory
-        .authorities
-        .iter()
-        .chain(super::kubeadm_leaves(facts.inventory))
-        .find(|certificate| from(certificate).is_some_and(|from| facts.now < from))?;
-    Some(format!(
-        "the clock says {}, but '{}' is not valid before {}; set the clock (timedatectl), or use --force if the clock is right",
-        moment(facts.now),
-        early.name,
-        moment(from(early)?),
-    ))
-}
-
 /// Up to when what no run renews has to last. A timer that never fires again makes the job renew early; it is no reason
 /// to raise the alarm about what others renew, so there the days-buffer alone counts.
 fn horizon(facts: &Facts<'_>) -> DateTime<Utc> {

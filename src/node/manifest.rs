@@ -23,6 +23,8 @@ pub struct Manifest {
     pub host_network: bool,
     /// Its containers, in the manifest's order.
     pub containers: Vec<Container>,
+    /// Every image that it needs, of its init containers too; none twice.
+    pub images: Vec<String>,
     /// The node's files and directories that it sees.
     pub host_paths: Vec<HostPath>,
 }
@@ -108,6 +110,12 @@ impl Manifest {
         if containers.is_empty() {
             return Err(ManifestError::NoField("spec.containers"));
         }
+        let before = yaml::list_at(pod, &["spec", "initContainers"]);
+        let mut images: Vec<String> = before.iter().filter_map(|one| yaml::text_at(one, &["image"])).collect();
+        images.extend(containers.iter().map(|container| container.image.clone()));
+        images.retain(|image| !image.is_empty());
+        images.sort_unstable();
+        images.dedup();
         let host_paths = yaml::list_at(pod, &["spec", "volumes"])
             .iter()
             .filter_map(|volume| {
@@ -124,6 +132,7 @@ impl Manifest {
             host_network: yaml::text_at(pod, &["spec", "hostNetwork"]).as_deref() == Some("true"),
             name,
             containers,
+            images,
             host_paths,
         })
     }

@@ -56,11 +56,11 @@ impl HalfWritten {
         Ok(Some(half_written).filter(|found| !found.names.is_empty()))
     }
 
-    /// Puts them back, and says so. In a dry run it only says so.
-    pub fn put_back(&self, job: &Job<'_>) -> String {
+    /// Puts them back, and says so; or only says so.
+    pub fn put_back(&self, job: &Job<'_>, look_only: bool) -> String {
         let names = self.names.join(", ");
         let id = self.backup.id();
-        if job.dry_run {
+        if look_only {
             return format!(
                 "{names}: half-written by a run that was cut off; a run puts it back from the backup '{id}' first"
             );

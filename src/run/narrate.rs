@@ -10,6 +10,7 @@ use crate::journal::OpenRun;
 use crate::node::Node;
 use crate::plan::Step;
 use crate::report::{Console, RunReport, table};
+use crate::steps::images::Images;
 
 /// The table, the schedule, the reasons, and what needs a person.
 pub fn before(console: &mut Console<'_>, report: &RunReport, node: &Node) {
@@ -108,6 +109,16 @@ pub fn rehearsal(console: &mut Console<'_>, steps: &[Step]) {
     console.headline("Dry run: a real run would");
     for (index, step) in steps.iter().enumerate() {
         console.say(&format!("{:>3}. {step}", index + 1));
+    }
+}
+
+/// What could not be seen of the images. What is missing is told where it stands in the way.
+pub fn images(console: &mut Console<'_>, images: &Images) {
+    if let Some(why) = &images.unseen {
+        console.warn(why);
+    }
+    if images.pause_untold {
+        console.detail("the container runtime does not tell its pause image, so that is not looked for");
     }
 }
 

@@ -98,7 +98,8 @@ impl Walk<'_> {
         }
         let spent = now.saturating_sub(*progress.restarting.get_or_insert(now));
         let files = report.after.as_ref().unwrap_or(&report.before);
-        if let Some(why) = in_the_way(self.context.node, component, files, &|_| true) {
+        let in_the_way = in_the_way(self.context.node, component, files, &|_| true);
+        if let Some(why) = in_the_way.or_else(|| self.ground.images.missing.get(component).cloned()) {
             console.obstacle(&format!("Deferred: {why}"));
             progress.exits.push(Exit::Deferred);
             return Ok(Outcome::Deferred(why));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 
-use crate::decision::{Decision, Facts, RestartPolicy, decide};
+use crate::decision::{ClockFacts, Decision, Facts, RestartPolicy, decide, distrust};
 use crate::evidence::Evidence;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::inventory::Inventory;
@@ -46,17 +46,34 @@ pub fn survey(
     schedule: Schedule,
 ) -> Result<Survey, Failure> {
     let mut found = look(node, processes, &job.copies, job.now);
-    let (mut journal, mut warnings) = recall(job, &found.inventory)?;
+    let (mut journal, mut warnings, other_cluster) = recall(job, &found.inventory);
+    let trusted = distrust(&ClockFacts {
+        inventory: &found.inventory,
+        now: job.now,
+        synchronised: job.synchronised,
+        last_run: journal.last_run,
+        force: job.force,
+    })
+    .is_none();
+    // a run that is refused changes nothing
+    let look_only = job.dry_run || !trusted;
+    if other_cluster && !look_only {
+        let aside = Journal::set_aside(&job.root)
+            .context("cannot set the journal of a cluster with other CAs aside")
+            .or_exit(Exit::State)?;
+        warnings.push(format!("that journal is kept as '{}'", aside.display()));
+    }
     let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
         warnings.push(why);
         None
     });
     if let Some(half_written) = &half_written {
-        warnings.push(half_written.put_back(job));
+        warnings.push(half_written.put_back(job, look_only));
         found = look(node, processes, &job.copies, job.now);
     }
     found.half_written = half_written.map(|found| found.names).unwrap_or_default();
     note_serials(&mut journal, node, &found.inventory, job.clock);
+    warnings.extend(journal.last_run.and_then(|last_run| schedule.missed(last_run, job.now)));
     let evidence =
         evidence(node, processes, &found.inventory, &journal, &BTreeMap::new(), job.clock, job.deadlines.handshakes);
     let owed = journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default();
@@ -71,6 +88,8 @@ pub fn survey(
         inventory: &found.inventory,
         threshold: schedule.threshold,
         now: job.now,
+        synchronised: job.synchronised,
+        last_run: journal.last_run,
         force: job.force,
         readers: &found.readers,
         owed: &owed,
@@ -90,23 +109,17 @@ pub fn survey(
     Ok(Survey { found, journal, evidence, decision, schedule, warnings })
 }
 
-/// The journal, and what is to be said of it. One of another cluster is as none: a node that was reset and built anew has
-/// other CAs.
-fn recall(job: &Job<'_>, inventory: &Inventory) -> Result<(Journal, Vec<String>), Failure> {
+/// The journal, what is to be said of it, and whether it is another cluster's: then it is as none. A node that was reset and
+/// built anew has other CAs.
+fn recall(job: &Job<'_>, inventory: &Inventory) -> (Journal, Vec<String>, bool) {
     let (mut journal, warning) = Journal::read(&job.root);
     let mut warnings: Vec<String> = warning.into_iter().collect();
     let hashes = walk::ca_key_hashes(inventory);
-    if !journal.is_of(&hashes) {
+    let other_cluster = !journal.is_of(&hashes);
+    if other_cluster {
         journal = Journal::default();
-        let mut warning = "the journal is of a cluster with other CAs, and is not gone by".to_owned();
-        if !job.dry_run {
-            let aside = Journal::set_aside(&job.root)
-                .context("cannot set the journal of a cluster with other CAs aside")
-                .or_exit(Exit::State)?;
-            warning.push_str(&format!("; it is kept as '{}'", aside.display()));
-        }
-        warnings.push(warning);
+        warnings.push("the journal is of a cluster with other CAs, and is not gone by".to_owned());
     }
     journal.ca_key_hashes = hashes;
-    Ok((journal, warnings))
+    (journal, warnings, other_cluster)
 }

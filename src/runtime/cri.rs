@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::json::{count, number, text};
-use super::{Container, Limits, NAMESPACE, RuntimeError, Sandbox, run, words};
+use super::json::{count, number, text, texts};
+use super::{Container, Image, Limits, NAMESPACE, RuntimeError, Sandbox, run, words};
 
 /// crictl, the endpoint that it is to speak to, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,16 +53,38 @@ impl Cri {
         self.call(&["stop", "-t", &grace.as_secs().to_string(), container_id], limits).map(|_| ())
     }
 
+    /// Every image. `images -o json` prints `{"images":[...]}` with the CRI's `Image` messages.
+    pub(super) fn images(&self) -> Result<Vec<Image>, RuntimeError> {
+        Ok(self.list(&["images", "-o", "json"], "images")?.iter().map(image).collect())
+    }
+
+    /// `sandboxImage` of the configuration that `info` shows, as containerd 1.x and CRI-O do; containerd 2 and cri-dockerd do not.
+    pub(super) fn pause_image(&self) -> Option<String> {
+        Some(text(&self.answer(&["info"]).ok()?, &["config", "sandboxImage"])).filter(|image| !image.is_empty())
+    }
+
+    /// `info.image` of `inspectp`, which containerd and CRI-O show.
+    pub(super) fn image_of(&self, sandbox_id: &str) -> Option<String> {
+        Some(text(&self.answer(&["inspectp", sandbox_id]).ok()?, &["info", "image"])).filter(|image| !image.is_empty())
+    }
+
     fn list(&self, args: &[&str], key: &str) -> Result<Vec<Value>, RuntimeError> {
-        let stdout = self.call(args, self.limits)?;
-        let unreadable = |why: String| RuntimeError::Output { call: words(&self.crictl, args), why };
-        let mut answer: Value = serde_json::from_slice(&stdout).map_err(|error| unreadable(error.to_string()))?;
+        let mut answer = self.answer(args)?;
         match answer.get_mut(key).map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             // a list without entries can be written as none
             None | Some(Value::Null) if answer.is_object() => Ok(Vec::new()),
-            _ => Err(unreadable(format!("no list {key:?} in it"))),
+            _ => Err(self.unreadable(args, format!("no list {key:?} in it"))),
         }
+    }
+
+    fn answer(&self, args: &[&str]) -> Result<Value, RuntimeError> {
+        let stdout = self.call(args, self.limits)?;
+        serde_json::from_slice(&stdout).map_err(|error| self.unreadable(args, error.to_string()))
+    }
+
+    fn unreadable(&self, args: &[&str], why: String) -> RuntimeError {
+        RuntimeError::Output { call: words(&self.crictl, args), why }
     }
 
     /// Removes one container, stopped first if it runs.
@@ -75,6 +97,10 @@ impl Cri {
         let mut all = vec!["-t", timeout.as_str()];
         if let Some(endpoint) = &self.endpoint {
             all.extend(["--runtime-endpoint", endpoint]);
+            // /etc/crictl.yaml may name another one for images, which this runtime does not use
+            if args.first() == Some(&"images") {
+                all.extend(["--image-endpoint", endpoint]);
+            }
         }
         all.extend(args);
         Ok(run(&self.crictl, &all, limits)?.stdout)
@@ -108,11 +134,27 @@ fn container(item: &Value) -> Container {
     }
 }
 
+fn image(item: &Value) -> Image {
+    Image { id: text(item, &["id"]), names: [texts(item, "repoTags"), texts(item, "repoDigests")].concat() }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{container, sandbox};
+    use super::{container, image, sandbox};
+
+    #[test]
+    fn an_image_is_known_by_its_tags_its_digests_and_its_id() {
+        let (id, digest) = ("1".repeat(64), format!("sha256:{}", "2".repeat(64)));
+        let item = json!({"id": format!("sha256:{id}"), "repoTags": ["registry.k8s.io/pause:3.9"],
+            "repoDigests": [format!("registry.k8s.io/pause@{digest}")], "size": "1", "pinned": true});
+        let read = image(&item);
+        let names = ["registry.k8s.io/pause:3.9", &format!("registry.k8s.io/pause:3.9@{digest}"), &id];
+        assert!(names.iter().all(|name| read.is(name)), "{read:?}");
+        assert!(!read.is("registry.k8s.io/pause:3.8") && !read.is(&"2".repeat(64)), "{read:?}");
+        assert_eq!(image(&json!({"id": "x", "repoTags": null})).names, Vec::<String>::new());
+    }
 
     #[test]
     fn a_sandbox_is_read_whatever_the_printer() {

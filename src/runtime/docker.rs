@@ -7,7 +7,7 @@ use chrono::DateTime;
 use serde_json::Value;
 
 use super::json::text;
-use super::{Container, Limits, RuntimeError, Sandbox, run, words};
+use super::{Container, Image, Limits, RuntimeError, Sandbox, run, words};
 
 /// docker and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,21 +88,37 @@ impl Docker {
         })
     }
 
-    /// `docker ps` with a line of JSON for each container; its name filter matches any part of a name, so it only shortens the list.
+    /// Every image: `docker images` has a line for each of its names.
+    pub(super) fn images(&self) -> Result<Vec<Image>, RuntimeError> {
+        let items = self.items(&["images", "--no-trunc", "--digests", "--format", "{{json .}}"])?;
+        Ok(items.iter().map(image).collect())
+    }
+
+    /// The image that a sandbox was made of.
+    pub(super) fn image_of(&self, sandbox_id: &str) -> Option<String> {
+        let entry = self.entries().ok()?.into_iter().find(|entry| entry.id == sandbox_id)?;
+        Some(entry.image).filter(|image| !image.is_empty())
+    }
+
+    /// `docker ps` with its containers; its name filter matches any part of a name, so it only shortens the list.
     fn entries(&self) -> Result<Vec<Entry>, RuntimeError> {
-        let args = ["ps", "-a", "--no-trunc", "--filter", "name=k8s_", "--format", "{{json .}}"];
-        let output = run(&self.docker, &args, self.limits)?;
-        let unreadable = |why: String| RuntimeError::Output { call: words(&self.docker, &args), why };
-        let mut entries = Vec::new();
-        for line in output.stdout_text().lines().filter(|line| !line.trim().is_empty()) {
-            let item: Value = serde_json::from_str(line).map_err(|error| unreadable(error.to_string()))?;
-            entries.extend(entry(&item));
-        }
-        Ok(entries)
+        let items = self.items(&["ps", "-a", "--no-trunc", "--filter", "name=k8s_", "--format", "{{json .}}"])?;
+        Ok(items.iter().filter_map(entry).collect())
+    }
+
+    /// What a command prints with a line of JSON for each thing.
+    fn items(&self, args: &[&str]) -> Result<Vec<Value>, RuntimeError> {
+        let output = run(&self.docker, args, self.limits)?;
+        let unreadable = |why: String| RuntimeError::Output { call: words(&self.docker, args), why };
+        let lines = output.stdout_text();
+        let lines = lines.lines().filter(|line| !line.trim().is_empty());
+        lines.map(|line| serde_json::from_str(line).map_err(|error| unreadable(error.to_string()))).collect()
     }
 }
 
 const SANDBOX_LABEL: &str = "io.kubernetes.sandbox.id";
+/// What docker prints for what is not there.
+const NONE: &str = "<none>";
 
 impl Name {
     fn parse(name: &str) -> Option<Self> {
@@ -169,6 +185,15 @@ fn entry(item: &Value) -> Option<Entry> {
     })
 }
 
+fn image(item: &Value) -> Image {
+    let repository = text(item, &["Repository"]);
+    let name = |sign: &str, what: &str| match text(item, &[what]) {
+        value if value.is_empty() || value == NONE || repository == NONE => None,
+        value => Some(format!("{repository}{sign}{value}")),
+    };
+    Image { id: text(item, &["ID"]), names: [name(":", "Tag"), name("@", "Digest")].into_iter().flatten().collect() }
+}
+
 /// The sandbox that a container is in: by dockershim's label, else the newest of the same pod.
 fn sandbox_of(entry: &Entry, entries: &[Entry]) -> Option<String> {
     if let Some(id) = label(entry, SANDBOX_LABEL) {
@@ -202,7 +227,22 @@ fn created(text: &str) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Name, created};
+    use serde_json::json;
+
+    use super::{Name, created, image};
+
+    #[test]
+    fn an_image_of_dockers_list_is_known_by_what_is_not_none() {
+        let id = format!("sha256:{}", "1".repeat(64));
+        let line = |repository: &str, tag: &str, digest: &str| {
+            image(&json!({"ID": id, "Repository": repository, "Tag": tag, "Digest": digest, "Size": "1MB"}))
+        };
+        let pause = line("k8s.gcr.io/pause", "3.2", "<none>");
+        assert_eq!((pause.names.as_slice(), pause.is(&id)), (&["k8s.gcr.io/pause:3.2".to_owned()][..], true));
+        assert!(line("etcd", "3", "<none>").is("docker.io/library/etcd:3"));
+        assert!(line("etcd", "<none>", "sha256:2").is("etcd:3@sha256:2"));
+        assert_eq!(line("<none>", "<none>", "<none>").names, Vec::<String>::new());
+    }
 
     #[test]
     fn names_are_taken_apart_as_dockershim_made_them() {

@@ -7,6 +7,12 @@ pub(super) fn text(value: &Value, path: &[&str]) -> String {
     at(value, path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
+/// The texts of a list, or none where it is absent or something else.
+pub(super) fn texts(value: &Value, key: &str) -> Vec<String> {
+    let items = value.get(key).and_then(Value::as_array);
+    items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 /// A number that is written as one or as a text: protobuf's JSON writes 64-bit numbers as texts.
 pub(super) fn number(value: &Value, path: &[&str]) -> i64 {
     match at(value, path) {

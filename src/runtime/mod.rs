@@ -3,7 +3,9 @@
 pub mod choose;
 pub mod cri;
 pub mod docker;
+pub mod images;
 mod json;
+mod reference;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use std::time::Duration;
 pub use choose::{Around, Wanted, choose};
 pub use cri::Cri;
 pub use docker::Docker;
+pub use images::Image;
 
 use crate::host::{Call, CommandError, Output, ToolError};
 

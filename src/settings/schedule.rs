@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
 use crate::calendar::Calendar;
-use crate::decision::Threshold;
+use crate::decision::{Threshold, moment};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::node::zone::local_zone;
@@ -31,6 +31,8 @@ pub struct Wishes<'a> {
 pub struct Schedule {
     /// The expressions, as they were written.
     pub expressions: Vec<String>,
+    /// What they mean, where something starts the job by them; else none.
+    starts: Vec<(String, Calendar)>,
     /// Where they come from, in words.
     pub source: String,
     /// The zone of expressions without one.
@@ -41,6 +43,24 @@ pub struct Schedule {
     pub threshold: Threshold,
     /// What is odd about it.
     pub warnings: Vec<String>,
+}
+
+impl Schedule {
+    /// The warning that the job was not run, if at `now` the latest start of at least two firings since `last_run` has passed. One
+    /// may be missed by a node that is down; a timer whose delay is drawn anew at each boot or reload may never come to
+    /// start the job (systemd #21166), and a failing service may never come to a decision.
+    pub fn missed(&self, last_run: DateTime<Utc>, now: DateTime<Utc>) -> Option<String> {
+        let first = next_firing(&self.starts, self.slack, last_run, self.zone)?;
+        let second = next_firing(&self.starts, self.slack, first.at, self.zone)?;
+        (second.latest_start < now).then(|| {
+            format!(
+                "the job last came to a decision on {}, and should have been started at least twice since ({}: {}); see why it was not, or failed (systemctl list-timers --all, journalctl -u k8s-certs-renew)",
+                moment(last_run),
+                self.source,
+                self.expressions.join(" | ")
+            )
+        })
+    }
 }
 
 /// Works out the schedule as of `now`.
@@ -98,14 +118,9 @@ pub fn schedule(root: &Root, wishes: &Wishes<'_>, now: DateTime<Utc>) -> Result<
             wishes.days_buffer
         ));
     }
-    Ok(Schedule {
-        expressions: calendars.into_iter().map(|(text, _)| text).collect(),
-        source,
-        zone,
-        slack,
-        threshold,
-        warnings,
-    })
+    let expressions = calendars.iter().map(|(text, _)| text.clone()).collect();
+    let starts = if installed || !wishes.on_calendar.is_empty() { calendars } else { Vec::new() };
+    Ok(Schedule { expressions, starts, source, zone, slack, threshold, warnings })
 }
 
 fn parse(text: &str) -> Result<(String, Calendar), Failure> {

@@ -77,8 +77,8 @@ impl Deadlines {
     pub fn total(&self) -> Duration {
         // what is begun just before a budget ends may still take its own time
         let call = self.limits.call();
-        // three sockets, docker, and the list of the one that is chosen
-        let runtime = self.runtime + call * 5;
+        // three sockets, docker, and the list of the one that is chosen; its images, and the one of sandboxes in three questions
+        let runtime = self.runtime + call * (5 + 4);
         let renewal = self.renewal + self.kubeadm_call;
         // the list before the removal, the last look for a new sandbox and its container, and how both stand at the end
         let removed = self.removing * 2 + self.limits.removal() + call * 5;

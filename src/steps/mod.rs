@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod deadlines;
 mod identity;
+pub mod images;
 pub mod kubeconfig;
 pub mod preflight;
 pub mod quorum;

@@ -13,6 +13,7 @@ use crate::node::proc::{Process, Processes};
 use crate::node::{Node, flags::flag, yaml};
 use crate::runtime::{Around, Runtime, RuntimeError, Wanted, choose};
 
+use super::images::{self, Images};
 use super::quorum::{self, Cluster};
 use super::ready::{Waited, until};
 use super::{Context, backup};
@@ -45,6 +46,8 @@ pub struct Ground {
     pub deferral: Option<String>,
     /// The cluster of this node's etcd, where that is a static pod and something is to be restarted; or why it cannot be seen.
     pub etcd: Option<Result<Cluster, String>>,
+    /// What was seen of the images, where something may be restarted.
+    pub images: Images,
 }
 
 /// What is going to be done.
@@ -77,7 +80,8 @@ pub fn preflight(context: &Context<'_>, needs: &Needs<'_>, tools: &Tools<'_>) ->
     if renews && !needs.dry_run {
         writable(context.node, needs)?;
     }
-    let mut ground = Ground { kubeadm, runtime: None, kubelet: None, deferral: None, etcd: None };
+    let mut ground =
+        Ground { kubeadm, runtime: None, kubelet: None, deferral: None, etcd: None, images: Images::default() };
     if !restarts {
         return Ok(ground);
     }
@@ -125,6 +129,11 @@ pub fn preflight(context: &Context<'_>, needs: &Needs<'_>, tools: &Tools<'_>) ->
         Waited::Signal(number) => {
             return Err(Failure::new(Exit::Signal(number), anyhow!("ended by signal {number} with nothing changed")));
         }
+    }
+    if let (Some(runtime), None) = (&ground.runtime, &ground.deferral) {
+        let kubelet = ground.kubelet.as_ref();
+        ground.images = images::look(context, runtime, &needs.components, processes.as_ref(), kubelet);
+        ground.deferral.clone_from(&ground.images.no_pause);
     }
     if ground.deferral.is_none() {
         ground.etcd = context.node.manifest("etcd").map(|etcd| quorum::look(context, etcd));

@@ -126,6 +126,8 @@ impl Case {
             inventory: &self.inventory,
             threshold: self.threshold,
             now: now(),
+            synchronised: None,
+            last_run: None,
             force: self.force,
             readers: &self.readers,
             owed: &self.owed,

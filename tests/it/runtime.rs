@@ -157,6 +157,19 @@ fn a_failure_is_told_with_crictls_own_words() {
 }
 
 #[test]
+fn images_are_asked_for_where_the_pods_are_whatever_crictls_configuration_says() {
+    let stage = Stage::new();
+    let runtime = stage.cri(r#"*' images '*) echo '{"images":[{"id":"1","repoTags":["a:1"],"repoDigests":null}]}';;"#);
+    let images = runtime.images().unwrap();
+    assert!(images.len() == 1 && images[0].is("docker.io/library/a:1"), "{images:?}");
+    let there = "unix:///run/c.sock";
+    assert_eq!(
+        stage.calls(),
+        [format!("crictl -t 60s --runtime-endpoint {there} --image-endpoint {there} images -o json")]
+    );
+}
+
+#[test]
 fn a_sandbox_is_removed_with_one_call_of_its_id() {
     let stage = Stage::new();
     stage.cri("").remove("abc").unwrap();

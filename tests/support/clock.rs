@@ -11,6 +11,7 @@ use k8s_certs_renew::host::{Clock, Signals};
 pub struct StillClock {
     now: DateTime<Utc>,
     begin: Duration,
+    synchronised: Option<bool>,
     slept_ms: AtomicU64,
     sleeps: AtomicU32,
     least: Duration,
@@ -26,11 +27,17 @@ impl StillClock {
         Self {
             now,
             begin: Duration::from_secs(100_000 + 3600 * HOURS.fetch_add(1, Ordering::Relaxed)),
+            synchronised: Some(true),
             slept_ms: AtomicU64::new(0),
             sleeps: AtomicU32::new(0),
             least: Duration::ZERO,
             on_sleep: Box::new(|_| {}),
         }
+    }
+
+    /// What the kernel says of its being synchronised: that it is, if nothing else is told.
+    pub fn synchronised(self, synchronised: Option<bool>) -> Self {
+        Self { synchronised, ..self }
     }
 
     /// Each sleep takes at least this long by it, so that a wait for what never comes is over after a few looks.
@@ -68,6 +75,10 @@ impl fmt::Debug for StillClock {
 impl Clock for StillClock {
     fn now(&self) -> DateTime<Utc> {
         self.now
+    }
+
+    fn synchronised(&self) -> Option<bool> {
+        self.synchronised
     }
 
     fn since_boot(&self) -> Duration {

@@ -6,8 +6,8 @@ use chrono::DateTime;
 use serde_json::{Value, json};
 
 use super::fake::{Call, End, Flags, hang_where_told, matches, say, tell};
-use super::faults::{Removal, Runtime};
-use super::kubelet::{Container, Sandbox, State};
+use super::faults::{Images, Removal, Runtime};
+use super::kubelet::{Container, PAUSE, Sandbox, State};
 use super::world;
 
 const USAGE: &str =
@@ -51,14 +51,14 @@ pub fn run(call: &Call) -> Result<(), End> {
         "pods" => pods(call, &flags),
         "ps" => ps(call, &flags),
         "images" => {
-            let images: Vec<Value> = images(call).iter().map(|image| image_json(image)).collect();
+            let images: Vec<Value> = images(call)?.iter().map(|image| image_json(image)).collect();
             print(&flags, "images", &images)
         }
-        "inspecti" => each(&flags, |image| match images(call).iter().find(|one| *one == image) {
+        "inspecti" => each(&flags, |image| match images(call)?.iter().find(|one| *one == image) {
             Some(one) => tell(pretty(&json!({ "status": image_json(one), "info": {} }))),
             None => Err(fatal(format!("no such image \"{image}\" present"))),
         }),
-        "inspectp" => each(&flags, |id| inspect_sandbox(&world::read(&call.dir, "state.json"), id)),
+        "inspectp" => each(&flags, |id| inspect_sandbox(call, id)),
         "inspect" => each(&flags, |id| inspect_container(&world::read(&call.dir, "state.json"), id)),
         "stop" => each(&flags, |id| stop(call, id)),
         "stopp" => each(&flags, |id| stop_sandbox(call, id)),
@@ -69,7 +69,11 @@ pub fn run(call: &Call) -> Result<(), End> {
         "info" => {
             let conditions = ["RuntimeReady", "NetworkReady"]
                 .map(|kind| json!({ "type": kind, "status": true, "reason": "", "message": "" }));
-            tell(pretty(&json!({ "status": { "conditions": conditions } })))
+            let mut info = json!({ "status": { "conditions": conditions } });
+            if !call.faults.info_is_silent {
+                info["config"] = json!({ "containerd": { "snapshotter": "overlayfs" }, "sandboxImage": PAUSE });
+            }
+            tell(pretty(&info))
         }
         other => Err(fatal(format!("No help topic for '{other}'"))),
     }
@@ -128,12 +132,14 @@ fn ps(call: &Call, flags: &Flags) -> Result<(), End> {
     print(flags, "containers", &keep.map(container_json).collect::<Vec<_>>())
 }
 
-fn inspect_sandbox(state: &State, id: &str) -> Result<(), End> {
+fn inspect_sandbox(call: &Call, id: &str) -> Result<(), End> {
+    let state: State = world::read(&call.dir, "state.json");
     let one = state.sandbox_at(id).ok_or_else(|| not_found("getting the status of the pod sandbox", id))?;
     let mut status = sandbox_json(&one);
     status["createdAt"] = json!(moment(one.created_ns));
     status["network"] = json!({ "additionalIps": [], "ip": "" });
-    say(pretty(&json!({ "status": status, "info": { "pid": 0 } })));
+    let info = if call.faults.sandboxes_are_silent { json!({}) } else { json!({ "pid": 0, "image": PAUSE }) };
+    say(pretty(&json!({ "status": status, "info": info })));
     Ok(())
 }
 
@@ -228,9 +234,19 @@ fn print(flags: &Flags, head: &str, all: &[Value]) -> Result<(), End> {
     Ok(())
 }
 
-fn images(call: &Call) -> Vec<String> {
+/// The images that the runtime has, as far as it tells them.
+///
+/// # Errors
+/// It does not.
+pub fn images(call: &Call) -> Result<Vec<String>, End> {
+    match call.faults.images {
+        Images::Listed => {}
+        Images::Empty => return Ok(Vec::new()),
+        Images::Garbled => return Err(End { code: 0, message: String::new() }),
+        Images::Refused => return Err(fatal("listing images: rpc error: code = Unimplemented desc = unknown service")),
+    }
     let state: State = world::read(&call.dir, "state.json");
-    state.images.into_iter().filter(|image| !call.faults.missing_images.contains(image)).collect()
+    Ok(state.images.into_iter().filter(|image| !call.faults.missing_images.contains(image)).collect())
 }
 
 fn image_json(image: &str) -> Value {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::fake::{Call, End, Flags, hang_where_told, matches, say, tell};
-use super::fake_crictl::moment;
+use super::fake_crictl::{images, moment};
 use super::faults::{Removal, Runtime};
 use super::kubelet::{PAUSE, State};
 use super::world;
@@ -49,7 +49,8 @@ pub fn run(call: &Call) -> Result<(), End> {
     let name: &[&str] = if command == "ps" || command == "inspect" { &["-f", "--filter"] } else { &["--filter"] };
     let force: &[&str] = if command == "rm" { &["-f", "--force"] } else { &["--force"] };
     let valued: &[&[&str]] = &[&["--format"], name, grace, signal, &["--type"], &["-n", "--last"]];
-    let plain: &[&[&str]] = &[&["-a", "--all"], &["-q", "--quiet"], &["--no-trunc"], &["-v", "--volumes"], force];
+    let plain: &[&[&str]] =
+        &[&["-a", "--all"], &["-q", "--quiet"], &["--no-trunc"], &["--digests"], &["-v", "--volumes"], force];
     let args: Vec<String> = args.iter().flat_map(|arg| split_short(arg, command)).collect();
     let flags = Flags::read(&args, valued, plain, false).map_err(End::failed)?;
     match command {
@@ -57,13 +58,14 @@ pub fn run(call: &Call) -> Result<(), End> {
         "inspect" => inspect(call, &flags),
         "rm" | "kill" | "stop" => change(call, &flags, command),
         "images" => {
-            for image in images(call) {
+            for image in images(call)? {
                 let (repository, tag) = image.rsplit_once(':').unwrap_or((&image, "latest"));
-                say(json!({ "Repository": repository, "Tag": tag }).to_string());
+                say(json!({ "ID": format!("sha256:{image}"), "Repository": repository, "Tag": tag, "Digest": "<none>" })
+                    .to_string());
             }
             Ok(())
         }
-        "image-inspect" => match flags.words.iter().find(|image| !images(call).contains(image)) {
+        "image-inspect" => match flags.words.iter().find(|image| !images(call).is_ok_and(|all| all.contains(image))) {
             Some(image) => Err(End::failed(format!("[]\nError: No such image: {image}"))),
             None => tell(json!([{ "RepoTags": flags.words }]).to_string()),
         },
@@ -221,11 +223,6 @@ fn call_state(call: &Call, lists: bool) -> State {
         }
         seen
     })
-}
-
-fn images(call: &Call) -> Vec<String> {
-    let state: State = world::read(&call.dir, "state.json");
-    state.images.into_iter().filter(|image| !call.faults.missing_images.contains(image)).collect()
 }
 
 /// Sandboxes and containers as docker shows them, newest first; `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`.

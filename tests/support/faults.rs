@@ -24,6 +24,12 @@ pub struct Faults {
     pub kubelet_down: bool,
     /// Images that the runtime does not have.
     pub missing_images: Vec<String>,
+    /// How the runtime tells what images it has.
+    pub images: Images,
+    /// `crictl info` does not tell the pause image.
+    pub info_is_silent: bool,
+    /// `crictl inspectp` does not tell the sandbox's image.
+    pub sandboxes_are_silent: bool,
 }
 
 /// What one call of `kubeadm certs renew` does. Names are kubeadm's: `apiserver`, `admin.conf`.
@@ -108,6 +114,20 @@ pub enum Runtime {
     Warns,
     /// With an empty list, 0.
     Empty,
+}
+
+/// How the runtime tells its images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Images {
+    /// As it should.
+    #[default]
+    Listed,
+    /// The list is empty.
+    Empty,
+    /// In words that are no list.
+    Garbled,
+    /// Not at all: 1.
+    Refused,
 }
 
 /// The entry of call number `call` (from 0).

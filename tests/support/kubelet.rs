@@ -295,6 +295,8 @@ pub fn boot(setup: &Setup) -> State {
             })
             .collect();
         state.images.extend(template.iter().map(|(_, image, _)| image.clone()));
+        let before = yaml::list_at(&pod, &["spec", "initContainers"]).iter();
+        state.images.extend(before.filter_map(|one| yaml::text_at(one, &["image"])));
         let first = Sandbox {
             id: String::new(),
             pod: format!("{name}-{}", setup.node),

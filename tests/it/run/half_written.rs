@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
+use k8s_certs_renew::host::Signals;
 use k8s_certs_renew::journal::Journal;
 
 use super::cut_off::{Ends, killed_at, processes, wait_for};
 use super::seen::{APISERVER, CONTROLLER_MANAGER, RENEW_ALL, SCHEDULER, changed, files, owed, renewed_and_copied};
-use super::{SKIP, run, site};
+use super::{SKIP, now, run, run_by, site};
+use crate::support::clock::StillClock;
 use crate::support::faults::Renewal;
 use crate::support::site::Site;
 
@@ -157,4 +159,15 @@ fn the_journal_of_another_cluster_is_set_aside() {
         let aside = site.tree.on_host("/var/lib/k8s-certs-renew/state.json.other-cluster");
         assert_eq!(fs::read_to_string(aside).unwrap(), text);
     }
+}
+
+#[test]
+fn a_run_that_does_not_trust_the_clock_mends_nothing() {
+    let site = killed_in("scheduler.conf", "/etc/kubernetes/scheduler.conf", b"");
+    let before = files(&site);
+    let early = StillClock::at(now() - chrono::Duration::days(400));
+    let ran = run_by(&early, &site, &[], &Signals::none());
+    assert_eq!(ran.code, 27, "{}", ran.text());
+    assert_eq!(changed(&before, &files(&site)), Vec::<String>::new());
+    assert_eq!(site.world.acts(), Vec::<String>::new());
 }

@@ -188,6 +188,7 @@ fn run_within(site: &Site, kubeadm_call: Duration) -> (RunReport, String) {
         wishes: Wishes { on_calendar: &[], timer: "k8s-certs-renew.timer", timezone: None, days_buffer: 7 },
         tools: Tools { kubeadm: Some(&kubeadm), crictl: Some(&crictl), ..Tools::default() },
         now: now(),
+        synchronised: None,
         dry_run: false,
         force: false,
         restart: RestartPolicy::Stale,
