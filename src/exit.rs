@@ -36,13 +36,13 @@ pub enum Exit {
     ToolMissing,
     /// A fault of this program.
     Fault,
-    /// State, backup or lock cannot be written.
+    /// State, backup or lock cannot be written, or a backup not read.
     State,
     /// Another run, or kubeadm, is at work.
     Busy,
     /// Not started by root.
     NotRoot,
-    /// The configuration is wrong: a setting, a unit file, a manifest.
+    /// The configuration is wrong: a setting, a unit file, a manifest; or a backup that is not to be put back.
     Config,
     /// Ended by this signal.
     Signal(i32),

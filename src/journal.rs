@@ -78,7 +78,7 @@ pub fn serial_key(name: &str, serial: &str) -> String {
     format!("{serial} {name}")
 }
 
-/// A run that changes the node. It stays in the journal until everything that it owes is done.
+/// A run, or a restore, that changes the node. It stays in the journal until everything that it owes is done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenRun {

@@ -1,9 +1,10 @@
 //! The command `k8s-certs-renew`: from arguments to exit code.
 
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::{IsTerminal, stderr, stdin, stdout};
 use std::process::ExitCode;
 
 use k8s_certs_renew::cli::{Process, Terminal, main as run};
+use k8s_certs_renew::host::ask::{self, Answer};
 use k8s_certs_renew::host::{Signals, SystemClock};
 
 #[expect(clippy::disallowed_methods, reason = "main is where arguments and environment come in")]
@@ -22,5 +23,6 @@ fn main() -> ExitCode {
 
 fn terminal() -> Terminal {
     let width = stdout().is_terminal().then(|| rustix::termios::tcgetwinsize(stdout()).map_or(80, |size| size.ws_col));
-    Terminal { width, err: stderr().is_terminal() }
+    let answer = stdin().is_terminal().then_some(ask::line as Answer);
+    Terminal { answer, width, err: stderr().is_terminal() }
 }

@@ -35,6 +35,8 @@ use look::Found;
 use survey::{Survey, survey};
 use walk::Walk;
 
+pub(crate) use walk::ca_key_hashes;
+
 /// The lock that keeps a second run out.
 pub const LOCK: &str = "/run/k8s-certs-renew.lock";
 
@@ -122,7 +124,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         ));
         return Ok(());
     }
-    let lock = if job.dry_run { None } else { Some(take_lock(job)?) };
+    let lock = if job.dry_run { None } else { Some(take_lock(&job.root)?) };
     let processes = Processes::read(&job.root);
     if !job.dry_run {
         keep_clear_of_kubeadm(processes.as_ref())?;
@@ -188,15 +190,15 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
 }
 
 /// Alone: no other run of this program.
-fn take_lock(job: &Job<'_>) -> Result<Lock, Failure> {
-    Lock::take(&job.root, Path::new(LOCK)).map_err(|error| {
+pub(crate) fn take_lock(root: &Root) -> Result<Lock, Failure> {
+    Lock::take(root, Path::new(LOCK)).map_err(|error| {
         let exit = if matches!(error, LockError::Busy { .. }) { Exit::Busy } else { Exit::State };
         Failure::new(exit, error)
     })
 }
 
 /// No kubeadm of somebody else's at work.
-fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(), Failure> {
+pub(crate) fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(), Failure> {
     let at_work = processes.map(|processes| processes.find_named("kubeadm")).unwrap_or_default();
     let Some(kubeadm) = at_work.first() else { return Ok(()) };
     let error = anyhow!("kubeadm is at work on this node (pid {}); try again when it has ended", kubeadm.pid);

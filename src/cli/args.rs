@@ -7,11 +7,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::calendar::CalendarArgs;
 
+const COPY: &str = "/root/.kube/config";
+const BACKUPS: &str = "/var/lib/k8s-certs-renew/backups";
+
 /// Renews the certificates of a Kubernetes control plane that expire before the next firing of its timer, restarts what
 /// uses them, and sees that it is back.
 ///
-/// Without a command it runs the job, as `run` does. Every option but --dry-run, --force, --at and --root can also be set
-/// as K8S_CERTS_RENEW_*, in the environment or in /etc/default/k8s-certs-renew.
+/// Without a command it runs the job, as `run` does. Every option but --dry-run, --force, --at, --root and --yes can also be
+/// set as K8S_CERTS_RENEW_*, in the environment or in /etc/default/k8s-certs-renew.
 #[derive(Debug, Parser)]
 #[command(name = "k8s-certs-renew", version, args_conflicts_with_subcommands = true, max_term_width = 110)]
 pub struct Cli {
@@ -30,6 +33,8 @@ pub enum Verb {
     Run(Box<RunArgs>),
     /// Explain OnCalendar expressions: normal form and next firings
     Calendar(CalendarArgs),
+    /// List the backups that runs have made, or put one of them back
+    Restore(RestoreArgs),
 }
 
 /// Options of the job.
@@ -55,10 +60,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub kubeadm_config: Option<PathBuf>,
     /// A copy of admin.conf to keep up to date, or `none`; repeatable
-    #[arg(long, value_name = "PATH", default_value = "/root/.kube/config")]
+    #[arg(long, value_name = "PATH", default_value = COPY)]
     pub kubeconfig_copy: Vec<PathBuf>,
     /// Where the files that kubeadm rewrites are kept first
-    #[arg(long, value_name = "DIR", default_value = "/var/lib/k8s-certs-renew/backups")]
+    #[arg(long, value_name = "DIR", default_value = BACKUPS)]
     pub backup_dir: PathBuf,
     /// How many backups are kept
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -71,22 +76,41 @@ pub struct RunArgs {
     pub output: Format,
 }
 
+/// Options of restore.
+#[derive(Debug, Clone, Args)]
+pub struct RestoreArgs {
+    /// The backup to put back; without it, the backups are listed
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
+    /// Where the node's files are.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Put it back without asking
+    #[arg(long, requires = "id")]
+    pub yes: bool,
+    /// Show what would change; change nothing
+    #[arg(long, requires = "id")]
+    pub dry_run: bool,
+    /// A copy of admin.conf that a backup may hold, or `none`; repeatable
+    #[arg(long, value_name = "PATH", default_value = COPY)]
+    pub kubeconfig_copy: Vec<PathBuf>,
+    /// Where the backups are
+    #[arg(long, value_name = "DIR", default_value = BACKUPS)]
+    pub backup_dir: PathBuf,
+    /// Report as text, or as one JSON document
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: Format,
+    /// How much is said.
+    #[command(flatten)]
+    pub voice: VoiceArgs,
+}
+
 /// Options about the node, its timer and its tools.
 #[derive(Debug, Clone, Args)]
 pub struct NodeArgs {
-    /// Every path of the node lies below this directory
-    #[arg(long, value_name = "DIR", default_value = "/")]
-    pub root: PathBuf,
-    /// kubeconfigs and manifests/
-    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes")]
-    pub kubernetes_dir: PathBuf,
-    /// kubeadm's certificates [default: where kube-apiserver's --kubelet-client-certificate is, else ssl, else pki below the
-    /// kubernetes dir]
-    #[arg(long, value_name = "DIR")]
-    pub cert_dir: Option<PathBuf>,
-    /// Host etcd's certificates [default: where kube-apiserver's --etcd-certfile is, else /etc/ssl/etcd/ssl]
-    #[arg(long, value_name = "DIR")]
-    pub etcd_cert_dir: Option<PathBuf>,
+    /// Where its files are.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// When the job runs next, as an OnCalendar expression; repeatable [default: the timer's]
     #[arg(long, value_name = "EXPR")]
     pub on_calendar: Vec<String>,
@@ -114,10 +138,36 @@ pub struct NodeArgs {
     /// How static pods are restarted
     #[arg(long, value_enum, default_value_t, value_name = "KIND")]
     pub runtime: RuntimeKind,
+    /// How much is said.
+    #[command(flatten)]
+    pub voice: VoiceArgs,
+}
+
+/// Where the node's files are.
+#[derive(Debug, Clone, Args)]
+pub struct PlaceArgs {
+    /// Every path of the node lies below this directory
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub root: PathBuf,
+    /// kubeconfigs and manifests/
+    #[arg(long, value_name = "DIR", default_value = "/etc/kubernetes")]
+    pub kubernetes_dir: PathBuf,
+    /// kubeadm's certificates [default: where kube-apiserver's --kubelet-client-certificate is, else ssl, else pki below the
+    /// kubernetes dir]
+    #[arg(long, value_name = "DIR")]
+    pub cert_dir: Option<PathBuf>,
+    /// Host etcd's certificates [default: where kube-apiserver's --etcd-certfile is, else /etc/ssl/etcd/ssl]
+    #[arg(long, value_name = "DIR")]
+    pub etcd_cert_dir: Option<PathBuf>,
+}
+
+/// How much is said, and how.
+#[derive(Debug, Clone, Args)]
+pub struct VoiceArgs {
     /// When to use colour; NO_COLOR is honoured
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: Color,
-    /// Also say each command that is run, and how long it took
+    /// Also say each command that is run and how long it took, and each file that is put back
     #[arg(short, long, overrides_with = "quiet")]
     pub verbose: bool,
     /// Say only what went wrong

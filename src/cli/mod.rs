@@ -2,22 +2,29 @@
 
 pub mod args;
 pub mod calendar;
+mod restore;
 mod run;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::files::Root;
+use crate::host::ask::Answer;
 use crate::host::{Clock, Signals};
+use crate::node::Overrides;
 use crate::node::timespan::{self, Timespan};
+use crate::report::Voice;
 use crate::report::words::tame;
 use crate::settings::layers::{self, LayerError};
 
-use args::{Cli, Verb};
+use args::{Cli, Color, PlaceArgs, Verb, VoiceArgs};
 
 /// What the process was started with.
 #[derive(Debug)]
@@ -36,9 +43,11 @@ pub struct Process<'a> {
     pub signals: &'a Signals,
 }
 
-/// What stdout and stderr are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What stdin, stdout and stderr are.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal {
+    /// Reads a line from stdin, where that is a terminal ([`crate::host::ask::line`]).
+    pub answer: Option<Answer>,
     /// Columns, where stdout is a terminal.
     pub width: Option<u16>,
     /// Whether stderr is one.
@@ -60,7 +69,7 @@ pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         // the panic itself has said where; what it was about is not repeated, since it could hold anything
         Err(_) => Failure::new(
             Exit::Fault,
-            anyhow::anyhow!("this is a fault of k8s-certs-renew; please report it with the lines above"),
+            anyhow!("this is a fault of k8s-certs-renew; please report it with the lines above"),
         ),
     };
     // several lines for several expressions, each tamed; nobody is left to be told if stderr is gone
@@ -82,6 +91,7 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         None => run::run(&cli.run, process, out, err),
         Some(Verb::Run(args)) => run::run(&args, process, out, err),
         Some(Verb::Calendar(args)) => calendar::run(&args, process.clock.now(), out),
+        Some(Verb::Restore(args)) => restore::run(&args, process, out, err),
     }
 }
 
@@ -99,6 +109,53 @@ fn show(error: &clap::Error, terminal: Terminal, out: &mut dyn Write, err: &mut 
 
 fn write_help(text: &clap::builder::StyledStr, colored: bool, to: &mut dyn Write) {
     let _ = if colored { write!(to, "{}", text.ansi()) } else { write!(to, "{text}") };
+}
+
+/// The root that was asked for.
+fn root_at(place: &PlaceArgs) -> Result<Root, Failure> {
+    Root::new(&place.root)
+        .map_err(|error| anyhow!("cannot use '{}' as the root: {error}", place.root.display()))
+        .or_exit(Exit::Usage)
+}
+
+fn overrides(place: &PlaceArgs) -> Overrides {
+    Overrides {
+        kubernetes_dir: place.kubernetes_dir.clone(),
+        cert_dir: place.cert_dir.clone(),
+        etcd_cert_dir: place.etcd_cert_dir.clone(),
+    }
+}
+
+/// `none` among the copies means that there are none.
+fn copies(given: &[PathBuf]) -> Vec<PathBuf> {
+    if given.iter().any(|path| path == Path::new("none")) { Vec::new() } else { given.to_vec() }
+}
+
+/// Whether these paths, and the node's directories, are absolute.
+fn absolute<'a>(place: &'a PlaceArgs, others: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
+    let dirs = [&place.cert_dir, &place.etcd_cert_dir].into_iter().flatten();
+    match [&place.kubernetes_dir].into_iter().chain(dirs).chain(others).find(|path| path.is_relative()) {
+        Some(path) => Err(anyhow!("'{}' is not an absolute path", path.display())),
+        None => Ok(()),
+    }
+}
+
+fn voice(args: &VoiceArgs, text: bool, process: &Process<'_>) -> Voice {
+    let Terminal { width, err, .. } = process.terminal;
+    let plain = process.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = |terminal: bool| match args.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => terminal && !plain,
+    };
+    Voice {
+        text,
+        quiet: args.quiet,
+        verbose: args.verbose,
+        color_out: color(width.is_some()),
+        color_err: color(err),
+        width,
+    }
 }
 
 /// A length of time as systemd writes it: `5m`, `90`, `1h 30min`.

@@ -1,23 +1,22 @@
 //! `k8s-certs-renew run`: the job.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 
 use crate::decision::RestartPolicy;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
-use crate::node::Overrides;
-use crate::report::{Console, Voice, json};
+use crate::report::{Console, json};
 use crate::run::{Job, run as run_job};
 use crate::runtime::Wanted;
 use crate::settings::schedule::Wishes;
 use crate::steps::Deadlines;
 use crate::steps::preflight::Tools;
 
-use super::args::{Color, Format, NodeArgs, RestartKind, RunArgs, RuntimeKind};
-use super::{Process, Terminal};
+use super::args::{Format, RestartKind, RunArgs, RuntimeKind};
+use super::{Process, absolute, copies, overrides, root_at, voice};
 
 /// Runs the job as it was asked for.
 ///
@@ -25,16 +24,10 @@ use super::{Process, Terminal};
 /// What was asked for cannot be done: [`Exit::Usage`].
 pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
     let node = &args.node;
-    let root = Root::new(&node.root)
-        .map_err(|error| anyhow!("cannot use '{}' as the root: {error}", node.root.display()))
-        .or_exit(Exit::Usage)?;
+    let root = root_at(&node.place)?;
     check(args, &root).or_exit(Exit::Usage)?;
     let job = Job {
-        overrides: Overrides {
-            kubernetes_dir: node.kubernetes_dir.clone(),
-            cert_dir: node.cert_dir.clone(),
-            etcd_cert_dir: node.etcd_cert_dir.clone(),
-        },
+        overrides: overrides(&node.place),
         wishes: Wishes {
             on_calendar: &node.on_calendar,
             timer: &node.timer,
@@ -73,18 +66,13 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
         deadlines: Deadlines { ready: args.ready_timeout, ..Deadlines::default() },
         root,
     };
-    let voice = voice(node, args.output == Format::Text, process);
+    let voice = voice(&node.voice, args.output == Format::Text, process);
     let mut console = Console::new(out, err, voice);
     let report = run_job(&job, &mut console);
     if args.output == Format::Json {
         console.out(&format!("{:#}", json::run(&report)));
     }
     Ok(report.exit)
-}
-
-/// `none` among the copies means that there are none.
-fn copies(given: &[PathBuf]) -> Vec<PathBuf> {
-    if given.iter().any(|path| path == Path::new("none")) { Vec::new() } else { given.to_vec() }
 }
 
 /// What clap cannot see: options that only make sense together.
@@ -94,17 +82,10 @@ fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
     if node.at.is_some() && !args.dry_run && !elsewhere {
         return Err(anyhow!("--at judges as of another instant, so it needs --dry-run, or another --root"));
     }
-    let relative = [&node.kubernetes_dir, &args.backup_dir]
-        .into_iter()
-        .chain([&node.cert_dir, &node.etcd_cert_dir, &args.kubeadm_config].into_iter().flatten())
-        .chain(copies(&args.kubeconfig_copy).iter())
-        .find(|path| path.is_relative())
-        .cloned();
-    if let Some(path) = relative {
-        return Err(anyhow!("'{}' is not an absolute path", path.display()));
-    }
+    let others = [&args.backup_dir].into_iter().chain(&args.kubeadm_config);
+    absolute(&node.place, others.chain(&copies(&args.kubeconfig_copy)))?;
     // kubeadm knows no other directory for kubeconfigs, and acts on the machine that it runs on
-    let foreign = elsewhere || node.kubernetes_dir != Path::new("/etc/kubernetes");
+    let foreign = elsewhere || node.place.kubernetes_dir != Path::new("/etc/kubernetes");
     let named = node.kubeadm.is_some() && (node.crictl.is_some() || node.docker.is_some());
     if foreign && !args.dry_run && !named {
         return Err(anyhow!(
@@ -113,22 +94,4 @@ fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
         ));
     }
     Ok(())
-}
-
-fn voice(node: &NodeArgs, text: bool, process: &Process<'_>) -> Voice {
-    let Terminal { width, err } = process.terminal;
-    let plain = process.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let color = |terminal: bool| match node.color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => terminal && !plain,
-    };
-    Voice {
-        text,
-        quiet: node.quiet,
-        verbose: node.verbose,
-        color_out: color(width.is_some()),
-        color_err: color(err),
-        width,
-    }
 }

@@ -62,7 +62,7 @@ fn why_restart(facts: &Facts<'_>, reader: &Reader) -> Option<(Cause, String)> {
     // in with elsewhere, so there that is no proof.
     let proven = reader.component != "kube-apiserver" && seen.is_some_and(|seen| seen.verdict == Use::InUse);
     if facts.owed.contains(&reader.component) && !proven {
-        return Some((Cause::Owed, "an earlier run was cut off before it was seen to be back".to_owned()));
+        return Some((Cause::Owed, "an earlier run or a restore owes it, and has not seen it back".to_owned()));
     }
     if let Some(loopback) = loopback
         && facts.threshold.at().is_some_and(|threshold| loopback.not_after < threshold)

@@ -1,5 +1,6 @@
 //! The one door to the machine: clock, commands, signals.
 
+pub mod ask;
 pub mod clock;
 pub mod command;
 pub mod deadline;

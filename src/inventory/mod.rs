@@ -20,6 +20,7 @@ use read::Found;
 
 pub use certificate::{Certificate, Identity, Kind, Leaf, Manager, NotRenewable};
 pub use problem::Problem;
+pub use scan::kubeadm_files;
 
 /// What to look at beside what the node's own layout names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

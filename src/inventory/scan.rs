@@ -49,6 +49,15 @@ pub(super) fn blank(name: &str, path: &Path, kind: Kind, manager: Manager) -> Ce
     }
 }
 
+/// Every certificate and kubeconfig that kubeadm can keep on a node and renew, there or not: its name and its files.
+pub fn kubeadm_files(node: &Node) -> Vec<(&'static str, Vec<PathBuf>)> {
+    let pairs = LEAVES.iter().map(|(name, file, _, _)| {
+        let path = node.cert_dir.join(file);
+        (*name, vec![key_beside(&path), path])
+    });
+    pairs.chain(KUBECONFIGS.iter().map(|name| (*name, vec![node.kubernetes_dir.join(name)]))).collect()
+}
+
 /// The node's authorities.
 pub(super) fn authorities(node: &Node) -> Vec<Entry> {
     let mut all = Vec::new();

@@ -70,6 +70,11 @@ impl<'a> Console<'a> {
         let _ = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
 
+    /// A question to the person at the terminal; the answer comes behind it.
+    pub fn question(&mut self, text: &str) {
+        let _ = write!(self.err, "{} ", tame(text)).and_then(|()| self.err.flush());
+    }
+
     /// What is worth knowing and no trouble.
     pub fn note(&mut self, text: &str) {
         if !self.voice.quiet {

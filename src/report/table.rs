@@ -77,7 +77,7 @@ fn serials(inventory: &Inventory) -> impl Iterator<Item = (&str, &str)> {
     all.filter_map(|certificate| Some((certificate.name.as_str(), certificate.leaf.as_ref()?.serial.as_str())))
 }
 
-fn plain(header: &[&str]) -> Table {
+pub(super) fn plain(header: &[&str]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -89,7 +89,7 @@ fn plain(header: &[&str]) -> Table {
     table
 }
 
-fn finish(table: &Table) -> String {
+pub(super) fn finish(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 

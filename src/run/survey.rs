@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use crate::decision::{ClockFacts, Decision, Facts, RestartPolicy, decide, distrust};
 use crate::evidence::Evidence;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::files::Root;
 use crate::inventory::Inventory;
 use crate::journal::Journal;
 use crate::node::Node;
@@ -46,7 +47,7 @@ pub fn survey(
     schedule: Schedule,
 ) -> Result<Survey, Failure> {
     let mut found = look(node, processes, &job.copies, job.now);
-    let (mut journal, mut warnings, other_cluster) = recall(job, &found.inventory);
+    let (mut journal, mut warnings, other_cluster) = recall(&job.root, &found.inventory);
     let trusted = distrust(&ClockFacts {
         inventory: &found.inventory,
         now: job.now,
@@ -58,10 +59,7 @@ pub fn survey(
     // a run that is refused changes nothing
     let look_only = job.dry_run || !trusted;
     if other_cluster && !look_only {
-        let aside = Journal::set_aside(&job.root)
-            .context("cannot set the journal of a cluster with other CAs aside")
-            .or_exit(Exit::State)?;
-        warnings.push(format!("that journal is kept as '{}'", aside.display()));
+        warnings.push(set_aside(&job.root)?);
     }
     let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
         warnings.push(why);
@@ -111,8 +109,8 @@ pub fn survey(
 
 /// The journal, what is to be said of it, and whether it is another cluster's: then it is as none. A node that was reset and
 /// built anew has other CAs.
-fn recall(job: &Job<'_>, inventory: &Inventory) -> (Journal, Vec<String>, bool) {
-    let (mut journal, warning) = Journal::read(&job.root);
+pub fn recall(root: &Root, inventory: &Inventory) -> (Journal, Vec<String>, bool) {
+    let (mut journal, warning) = Journal::read(root);
     let mut warnings: Vec<String> = warning.into_iter().collect();
     let hashes = walk::ca_key_hashes(inventory);
     let other_cluster = !journal.is_of(&hashes);
@@ -122,4 +120,15 @@ fn recall(job: &Job<'_>, inventory: &Inventory) -> (Journal, Vec<String>, bool) 
     }
     journal.ca_key_hashes = hashes;
     (journal, warnings, other_cluster)
+}
+
+/// Keeps the journal of another cluster under another name, and says so.
+///
+/// # Errors
+/// [`Exit::State`]: it cannot be renamed.
+pub fn set_aside(root: &Root) -> Result<String, Failure> {
+    let aside = Journal::set_aside(root)
+        .context("cannot set the journal of a cluster with other CAs aside")
+        .or_exit(Exit::State)?;
+    Ok(format!("that journal is kept as '{}'", aside.display()))
 }

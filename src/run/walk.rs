@@ -217,7 +217,7 @@ impl Walk<'_> {
 }
 
 /// The hash of each CA's public key: it stays when a CA is renewed with its key, and differs in another cluster.
-pub(super) fn ca_key_hashes(inventory: &Inventory) -> BTreeMap<String, String> {
+pub(crate) fn ca_key_hashes(inventory: &Inventory) -> BTreeMap<String, String> {
     inventory
         .authorities
         .iter()

@@ -33,6 +33,16 @@ pub enum BackupError {
         /// The file, and what is wrong with it.
         what: String,
     },
+    /// Another program's, or a later one's.
+    #[error("backup '{id}' is of version {version}, and this program knows {known}; use the program that made it")]
+    Version {
+        /// The id.
+        id: String,
+        /// The version that it says.
+        version: u32,
+        /// The version that is known.
+        known: u32,
+    },
     /// The backup does not hold this file.
     #[error("backup '{id}' does not hold '{}'", path.display())]
     NotInIt {

@@ -12,7 +12,7 @@ pub use index::{About, Saved, Skipped};
 use index::{HALF_MADE, INDEX, Index, VERSION, inside, is_plain, order_of, sha256};
 pub use make::space_needed;
 
-use crate::files::{Replace, Root, is_absent};
+use crate::files::{Replace, Root};
 
 /// A complete backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,22 +35,27 @@ impl Backup {
         Ok(backup)
     }
 
+    /// The ids of what is called as a backup is, and is a directory, oldest first; whether each is sound shows when it is
+    /// opened.
+    ///
+    /// # Errors
+    /// The directory cannot be read; one that is not there holds none.
+    pub fn ids(root: &Root, dir: &Path) -> Result<Vec<String>, BackupError> {
+        let mut names = match root.list(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(io("read", dir))?,
+        };
+        names.retain(|name| order_of(name).is_some() && is_directory(root, &dir.join(name)));
+        names.sort_by(|a, b| order_of(a).cmp(&order_of(b)));
+        Ok(names)
+    }
+
     /// The backups in `dir`, oldest first, their files not compared with their hashes. What is no backup is passed over.
     ///
     /// # Errors
     /// The directory cannot be read; one that is not there holds none.
     pub fn list(root: &Root, dir: &Path) -> Result<Vec<Self>, BackupError> {
-        let names = match root.list(dir) {
-            Err(error) if is_absent(&error) => Vec::new(),
-            names => names.map_err(io("read", dir))?,
-        };
-        let mut backups: Vec<_> = names
-            .iter()
-            .filter(|name| is_directory(root, &dir.join(name)))
-            .filter_map(|name| Self::load(root, dir, name).ok())
-            .collect();
-        backups.sort_by(|a, b| order_of(&a.id).cmp(&order_of(&b.id)));
-        Ok(backups)
+        Ok(Self::ids(root, dir)?.iter().filter_map(|id| Self::load(root, dir, id).ok()).collect())
     }
 
     /// Its id.
@@ -108,7 +113,11 @@ impl Backup {
         root.read(path).map_or(true, |bytes| sha256(&bytes) != saved.sha256)
     }
 
-    fn load(root: &Root, dir: &Path, id: &str) -> Result<Self, BackupError> {
+    /// The backup with this id, its files not compared with their hashes.
+    ///
+    /// # Errors
+    /// There is none, or its index cannot be used.
+    pub fn load(root: &Root, dir: &Path, id: &str) -> Result<Self, BackupError> {
         order_of(id).ok_or_else(|| BackupError::Id(id.to_owned()))?;
         let own = dir.join(id);
         if !is_directory(root, &own) {
@@ -119,7 +128,7 @@ impl Backup {
         let index: Index = serde_json::from_slice(&text)
             .map_err(|error| damaged(format!("'{INDEX}': line {}, column {}", error.line(), error.column())))?;
         if index.version != VERSION {
-            return Err(damaged(format!("'{INDEX}': version {}, not {VERSION}", index.version)));
+            return Err(BackupError::Version { id: id.to_owned(), version: index.version, known: VERSION });
         }
         match index.files.iter().find(|saved| !is_plain(&saved.path)) {
             Some(saved) => Err(damaged(format!("'{INDEX}': path '{}'", saved.path.display()))),
@@ -127,11 +136,20 @@ impl Backup {
         }
     }
 
-    fn bytes_of(&self, root: &Root, saved: &Saved) -> Result<Vec<u8>, BackupError> {
+    /// The bytes of one of its files, compared with their hash.
+    ///
+    /// # Errors
+    /// They are not there, are not what they were, or a link leads to them: a backup holds none.
+    pub fn bytes_of(&self, root: &Root, saved: &Saved) -> Result<Vec<u8>, BackupError> {
         let damaged = |what| BackupError::Damaged { id: self.id.clone(), what };
         let shown = saved.path.display();
-        let bytes =
-            root.read(&inside(&self.dir, &saved.path)).map_err(|error| damaged(format!("'{shown}': {error}")))?;
+        let unreadable = |error: std::io::Error| damaged(format!("'{shown}': {error}"));
+        let place = inside(&self.dir, &saved.path);
+        let own = root.canonicalize(&self.dir).map_err(unreadable)?;
+        if root.canonicalize(&place).map_err(unreadable)? != inside(&own, &saved.path) {
+            return Err(damaged(format!("'{shown}' is behind a link")));
+        }
+        let bytes = root.read(&place).map_err(unreadable)?;
         if sha256(&bytes) == saved.sha256 {
             Ok(bytes)
         } else {

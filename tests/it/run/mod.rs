@@ -2,7 +2,7 @@
 
 mod around;
 mod backups;
-mod binary;
+pub mod binary;
 mod broken_copies;
 mod broken_files;
 mod clock;
@@ -20,6 +20,7 @@ mod reading;
 mod rehearsal;
 mod renewing;
 mod restarting;
+mod restore;
 mod schedule;
 mod seen;
 mod settings;
@@ -159,10 +160,21 @@ pub fn start(argv: Vec<OsString>, environment: &[(&str, &str)], signals: &Signal
 
 /// Runs the program with exactly this command line, by this clock.
 pub fn start_by(clock: &StillClock, argv: Vec<OsString>, environment: &[(&str, &str)], signals: &Signals) -> Ran {
+    start_at(Terminal::default(), clock, argv, environment, signals)
+}
+
+/// Likewise, at this terminal.
+pub fn start_at(
+    terminal: Terminal,
+    clock: &StillClock,
+    argv: Vec<OsString>,
+    environment: &[(&str, &str)],
+    signals: &Signals,
+) -> Ran {
     let process = Process {
         argv,
         environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        terminal: Terminal::default(),
+        terminal,
         is_root: true,
         clock,
         signals,
