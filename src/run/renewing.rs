@@ -62,7 +62,12 @@ impl Walk<'_> {
         let mut renewed = renew(&self.context, &kubeadm, before, names, &read, &mut mend, &mut say);
         renewed.inventory = mend(renewed.inventory);
         let console = console.into_inner();
-        if let Some(open) = &mut journal.open {
+        // what could not be put back is put back by the next run, from the backup that the journal names
+        let still_spoilt =
+            kubeadm_leaves(before).any(|old| renewed.inventory.get(&old.name).is_some_and(|new| is_spoilt(old, new)));
+        if let Some(open) = &mut journal.open
+            && !still_spoilt
+        {
             open.backup = None;
         }
         // the moment that every process has to have started after

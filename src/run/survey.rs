@@ -61,10 +61,18 @@ pub fn survey(
     if other_cluster && !look_only {
         warnings.push(set_aside(&job.root)?);
     }
-    let half_written = HalfWritten::find(job, &journal, &found.inventory).unwrap_or_else(|why| {
-        warnings.push(why);
-        None
-    });
+    let half_written = match HalfWritten::find(job, &journal, &found.inventory) {
+        Ok(Some(half_written)) => Some(half_written),
+        Ok(None) => {
+            // everything is whole: that backup is owed nothing any more
+            journal.open.iter_mut().for_each(|open| open.backup = None);
+            None
+        }
+        Err(why) => {
+            warnings.push(why);
+            None
+        }
+    };
     if let Some(half_written) = &half_written {
         warnings.push(half_written.put_back(job, look_only));
         found = look(node, processes, &job.copies, job.now);

@@ -191,11 +191,16 @@ impl Walk<'_> {
             console.headline("Expiration after renewal");
             console.table(&table::renewed(&report.before, after, report.at, console.voice.width));
         }
-        if journal.open.as_ref().is_some_and(|open| open.restart.is_empty()) {
-            journal.open = None;
-        }
+        journal.open.take_if(|open| open.restart.is_empty() && open.backup.is_none());
         if let Some(open) = &journal.open {
-            console.warn(&format!("still to be restarted, by the next run: {}", open.restart.join(", ")));
+            if let Some(id) = &open.backup {
+                console.warn(&format!(
+                    "still to be put back, by the next run, from the backup '{id}': what kubeadm left worse than it was"
+                ));
+            }
+            if !open.restart.is_empty() {
+                console.warn(&format!("still to be restarted, by the next run: {}", open.restart.join(", ")));
+            }
             if progress.exits.iter().all(|exit| exit.is_success()) {
                 progress.exits.push(Exit::Deferred);
             }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use super::events::{self, Point};
 use super::faults::{Faults, Removal, at};
 use super::kubelet::State;
 use super::world::{self, Setup};
@@ -21,6 +22,8 @@ pub struct Call {
     pub faults: Faults,
     /// The arguments, without the tool's name.
     pub args: Vec<String>,
+    /// Its line in the log.
+    pub line: String,
 }
 
 /// How a tool ends that does not end well: what it says on stderr, and its exit code.
@@ -47,14 +50,16 @@ pub fn act(argv0: &Path, args: Vec<String>) -> Option<ExitCode> {
     let setup: Setup = world::read(&dir, "setup.json");
     let mut words = vec![name.to_owned()];
     words.extend(args.iter().cloned());
-    world::log(&dir, &setup, &words);
+    let line = world::log(&dir, &setup, &words);
     let faults = world::read(&dir, "faults.json");
-    let call = Call { dir, setup, faults, args };
+    let call = Call { dir, setup, faults, args, line };
+    events::reach(&call, &Point::Before);
     let ended = match name {
         "kubeadm" => fake_kubeadm::run(&call),
         "crictl" => fake_crictl::run(&call),
         _ => fake_docker::run(&call),
     };
+    events::reach(&call, &Point::After);
     Some(match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(end) => {

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use k8s_certs_renew::files::Root;
 use k8s_certs_renew::node::yaml;
 
+use super::events::{self, Point};
 use super::fake::{Call, End, Flags, say};
 use super::fake_pki::{Credential, Signer};
 use super::faults::{self, Renewal};
@@ -170,7 +171,8 @@ fn one(
         _ => {}
     }
     let dir = if file.ends_with(".conf") { Path::new(KUBERNETES) } else { cert_dir };
-    let credential = Credential::at(root, &dir.join(file));
+    let reach = |point: &Point| events::reach(call, point);
+    let credential = Credential::at(root, &dir.join(file), &reach);
     if !credential.exists() {
         say(format!("MISSING! {words}"));
         return Ok(());

@@ -1,7 +1,7 @@
 //! The stand-in kubeadm's hands: it reads, signs and writes credentials as the real one does.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,15 @@ use k8s_certs_renew::node::kubeconfig::{Kubeconfig, Source};
 use k8s_certs_renew::node::pem;
 use x509_parser::prelude::{FromDer, GeneralName, ParsedExtension, X509Certificate};
 
+use super::events::Point;
 use super::pki::{Ca, Pair, Spec};
 
 /// A certificate and its key: two files, or one kubeconfig.
 pub struct Credential<'a> {
     root: &'a Root,
     path: PathBuf,
+    /// Called at each point of a write.
+    reach: &'a dyn Fn(&Point),
 }
 
 /// What a certificate says that a renewal keeps.
@@ -32,8 +35,8 @@ pub struct Old {
 
 impl<'a> Credential<'a> {
     /// The kubeconfig at `path` if that ends in `.conf`, else `path.crt` and `path.key`.
-    pub fn at(root: &'a Root, path: &Path) -> Self {
-        Self { root, path: path.to_path_buf() }
+    pub fn at(root: &'a Root, path: &Path, reach: &'a dyn Fn(&Point)) -> Self {
+        Self { root, path: path.to_path_buf(), reach }
     }
 
     /// Whether its certificate is there.
@@ -97,7 +100,16 @@ impl<'a> Credential<'a> {
 
     fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let real = self.root.canonicalize(path)?;
-        fs::write(self.root.on_host(&real), bytes)
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // emptied before it is written, as `os.WriteFile` does it
+        let mut file = File::create(self.root.on_host(&real))?;
+        (self.reach)(&Point::Emptied(name.clone()));
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        file.write_all(first)?;
+        (self.reach)(&Point::Half(name.clone()));
+        file.write_all(rest)?;
+        (self.reach)(&Point::Written(name));
+        Ok(())
     }
 }
 

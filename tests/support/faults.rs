@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::events::Event;
+
 /// Everything that can be made to go wrong in a world; the default is that nothing does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -24,6 +26,8 @@ pub struct Faults {
     pub kubelet_down: bool,
     /// Images that the runtime does not have.
     pub missing_images: Vec<String>,
+    /// What happens in the middle of calls.
+    pub events: Vec<Event>,
     /// How the runtime tells what images it has.
     pub images: Images,
     /// `crictl info` does not tell the pause image.

@@ -8,6 +8,7 @@
 
 pub mod client_auth;
 pub mod clock;
+pub mod events;
 pub mod fake;
 pub mod fake_crictl;
 pub mod fake_docker;

@@ -20,7 +20,7 @@ use super::client_auth::{At, Clients};
 use super::net::{Server, listen, method_and_path, respond};
 use super::pki::{Algorithm, Ca, Pair, Spec};
 use super::world::{Setup, World};
-use super::{faults, kubelet};
+use super::{events, faults, kubelet};
 
 /// What a server is.
 #[derive(Debug, Clone)]
@@ -75,6 +75,8 @@ pub enum Answer {
     Status(u16),
     /// The connection ends before the handshake.
     Closes,
+    /// The run that asks is killed (SIGKILL), and gets no answer; as the first of a list, when it connects.
+    KillsRun,
 }
 
 impl Default for Script {
@@ -170,9 +172,16 @@ impl TlsServer {
 impl Shared {
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         let Some((pair, loopback)) = self.process() else { return Ok(()) };
-        if self.peek() == Answer::Closes {
-            self.answer("");
-            return Ok(());
+        match self.peek() {
+            Answer::Closes => {
+                self.answer("");
+                return Ok(());
+            }
+            Answer::KillsRun => {
+                events::kill_run(&self.setup.root);
+                return Ok(());
+            }
+            Answer::Ready | Answer::Status(_) => {}
         }
         let mut acceptor = Acceptor::default();
         let accepted = loop {
@@ -223,6 +232,10 @@ impl Shared {
                 None => (404, "404 page not found"),
             },
             (None, true) => match self.answer(&path) {
+                Answer::KillsRun => {
+                    events::kill_run(&self.setup.root);
+                    return Ok(());
+                }
                 Answer::Status(500) => (
                     500,
                     "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/start-apiextensions-informers ok\nreadyz check failed\n",
@@ -251,6 +264,9 @@ impl Shared {
         let run = self.run.lock().unwrap();
         let script = self.script.lock().unwrap();
         let list = if run.starts > 1 { &script.restarted } else { &script.first };
+        if list.first() == Some(&Answer::KillsRun) {
+            return Answer::KillsRun;
+        }
         let closes = list.iter().take_while(|answer| **answer == Answer::Closes).count();
         let closed = run.asked.get("").copied().unwrap_or(0);
         if closed < closes || (closes > 0 && closes == list.len()) { Answer::Closes } else { Answer::Ready }

@@ -173,7 +173,8 @@ pub const FINGERPRINT_OPTION: &str = "--fingerprint";
 /// A sum over the sources of the stand-ins: `cargo test --test it` does not build the demo, and old stand-ins would make
 /// tests fail for no reason that could be seen.
 pub fn fingerprint() -> String {
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 8] = [
+        include_str!("events.rs"),
         include_str!("fake.rs"),
         include_str!("fake_crictl.rs"),
         include_str!("fake_docker.rs"),
@@ -202,12 +203,14 @@ pub fn edit<T>(dir: &Path, change: impl FnOnce(&mut State) -> T) -> T {
     result
 }
 
-/// Adds a line to the log, in one write, so that lines of calls at the same time stay whole.
-pub fn log(dir: &Path, setup: &Setup, words: &[String]) {
+/// Adds a line to the log, in one write, so that lines of calls at the same time stay whole; and gives it.
+pub fn log(dir: &Path, setup: &Setup, words: &[String]) -> String {
     let state: State = read(dir, "state.json");
     let line: Vec<String> = words.iter().map(|word| plain(word, dir, setup, &state)).collect();
+    let line = line.join(" ");
     let mut file = File::options().append(true).open(dir.join("calls.log")).unwrap();
-    file.write_all(format!("{}\n", line.join(" ")).as_bytes()).unwrap();
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+    line
 }
 
 fn plain(word: &str, dir: &Path, setup: &Setup, state: &State) -> String {

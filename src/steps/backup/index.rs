@@ -70,6 +70,11 @@ pub(super) fn order_of(id: &str) -> Option<(&str, u32)> {
     shape.eq(b"00000000T000000Z".iter().copied()).then_some((time, number))
 }
 
+/// The name of a backup that is being made or removed.
+pub(super) fn half_made(id: &str) -> String {
+    format!(".{id}{HALF_MADE}")
+}
+
 /// Whether a path of an index stays below the backup's directory.
 pub(super) fn is_plain(path: &Path) -> bool {
     path.is_absolute() && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{BackupError, io};
-use super::index::{About, HALF_MADE, INDEX, Index, Saved, Skipped, VERSION, inside, order_of, sha256};
+use super::index::{About, INDEX, Index, Saved, Skipped, VERSION, half_made, inside, order_of, sha256};
 use super::{Backup, is_directory};
 use crate::files::{Replace, Root, is_absent};
 
@@ -39,7 +39,7 @@ impl Backup {
             return Err(BackupError::InManifests { dir: dir.to_path_buf(), manifests: manifests.to_path_buf() });
         }
         root.create_dir(dir, 0o700).map_err(io("create", dir))?;
-        let half_made = dir.join(format!(".{id}{HALF_MADE}"));
+        let half_made = dir.join(half_made(id));
         let made = (|| {
             // left by a run that was killed
             let left = if is_directory(root, &half_made) { Root::remove_dir } else { Root::remove_file };

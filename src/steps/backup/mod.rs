@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub use error::BackupError;
 use error::io;
 pub use index::{About, Saved, Skipped};
-use index::{HALF_MADE, INDEX, Index, VERSION, inside, is_plain, order_of, sha256};
+use index::{HALF_MADE, INDEX, Index, VERSION, half_made, inside, is_plain, order_of, sha256};
 pub use make::space_needed;
 
 use crate::files::{Replace, Root};
@@ -158,7 +158,8 @@ impl Backup {
     }
 }
 
-/// Removes the oldest backups in `dir` but for the newest `keep` (at least one), and what killed runs left half-made.
+/// Removes the oldest backups in `dir` but for the newest `keep` (at least one), and what killed runs left half-made or half
+/// removed.
 /// Gives the removed ids. Only directories with the name and the index of a backup are touched.
 ///
 /// `made` is this run's own, which counts among those kept and is never removed: after a step of the clock the names of
@@ -174,7 +175,11 @@ pub fn prune(root: &Root, dir: &Path, keep: usize, made: Option<&Backup>) -> Res
     let keep = keep.max(1) - usize::from(made.is_some());
     let mut removed = Vec::new();
     for backup in &backups[..backups.len().saturating_sub(keep)] {
-        root.remove_dir(&backup.dir).map_err(io("remove", &backup.dir))?;
+        // under its own name one that is half removed would be no backup, and with its keys stay for ever
+        let going = dir.join(half_made(&backup.id));
+        root.remove_dir(&going).map_err(io("remove", &going))?;
+        root.rename_new(&backup.dir, &going).map_err(io("remove", &backup.dir))?;
+        root.remove_dir(&going).map_err(io("remove", &going))?;
         removed.push(backup.id.clone());
     }
     for name in root.list(dir).unwrap_or_default() {

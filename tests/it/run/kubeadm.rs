@@ -179,7 +179,7 @@ fn a_child_that_kubeadm_leaves_behind_delays_nothing() {
 }
 
 /// Runs the job with so much time for each kubeadm call.
-fn run_within(site: &Site, kubeadm_call: Duration) -> (RunReport, String) {
+pub fn run_within(site: &Site, kubeadm_call: Duration) -> (RunReport, String) {
     let (kubeadm, crictl) = (site.world.tool("kubeadm"), site.world.tool("crictl"));
     let (clock, signals) = (StillClock::at(now()), Signals::none());
     let job = Job {

@@ -7,9 +7,11 @@ mod broken_copies;
 mod broken_files;
 mod clock;
 mod copies;
+mod crash;
 mod cut_off;
 mod disks;
 mod etcd;
+mod faults;
 mod ground;
 mod half_written;
 mod images;
@@ -18,6 +20,7 @@ mod kubeadm;
 mod quorum;
 mod reading;
 mod rehearsal;
+mod reliability;
 mod renewing;
 mod restarting;
 mod restore;
@@ -191,10 +194,16 @@ pub fn start_at(
 /// Waits until nobody has the run's lock any more. Tests share a process: a tool that another test is just starting has, between
 /// fork and exec, every file of this one open, and so holds the lock for a moment longer than the run did.
 fn let_go_of_the_lock(argv: &[OsString]) {
-    let Some(root) = argv.iter().skip_while(|arg| *arg != "--root").nth(1) else { return };
-    let Ok(file) = std::fs::File::open(Path::new(root).join(LOCK.trim_start_matches('/'))) else { return };
+    if let Some(root) = argv.iter().skip_while(|arg| *arg != "--root").nth(1) {
+        lock_is_free(Path::new(root));
+    }
+}
+
+/// Waits until nobody has the lock of the node below this root; what a killed run has left at work may take its time.
+fn lock_is_free(root: &Path) {
+    let Ok(file) = std::fs::File::open(root.join(LOCK.trim_start_matches('/'))) else { return };
     let is_held = || file.try_lock().map(|()| file.unlock()).is_err();
-    (0..500).take_while(|_| is_held()).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+    (0..5000).take_while(|_| is_held()).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
 }
 
 /// Every file of the node with its mode and bytes, every link with its target; the lock, our own state and what runs left out.
