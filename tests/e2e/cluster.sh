@@ -1,29 +1,33 @@
 #!/bin/bash
-# Real control-plane nodes (Kubernetes 1.20.2, containerd, host etcd) laid out as kubespray does: real kubeadm, kubelet and
-# static pods. A node is a network, a mount and a UTS namespace of this machine with a host name, /etc/kubernetes,
-# /var/lib/kubelet, /etc/ssl/etcd, /root/.kube, /run/containerd ... of its own; the machine's own stay as they are.
+# Real control-plane nodes (Kubernetes 1.20.2, containerd, etcd): real kubeadm, kubelet and static pods. A node is a network,
+# a mount and a UTS namespace of this machine with a host name, /etc/kubernetes, /var/lib/kubelet, /etc/ssl/etcd,
+# /root/.kube, /run/containerd ... of its own; the machine's own stay as they are.
+# ETCD=host (default): laid out as kubespray does, with etcd as a service of the host, and kubeadm's files in
+# /etc/kubernetes/ssl. ETCD=stacked: as plain kubeadm does, with etcd as a static pod, and everything in /etc/kubernetes/pki.
 # Its CAs are a year old, as in a cluster whose first certificates are about to end. Needs root and what build.sh made.
 #
 #   cluster.sh up                      start; returns when every component of every node is healthy (25 seconds)
 #   cluster.sh age DAYS [NODE]         re-issue every leaf that kubeadm manages on the node (default 1), so that it ends in
 #                                      DAYS days (below 0: has ended), and restart the static pods, so that these are in use
+#                                      (but etcd, which reads its own again at each handshake)
 #   cluster.sh exec [-n NODE] CMD...   run a command on the node: with its files, and its apiserver at 127.0.0.1:6443
 #   cluster.sh start|stop etcd|containerd|kubelet [NODE]
 #   cluster.sh down                    stop everything and remove every trace
 #
-# NODES=3 cluster.sh up makes three nodes that share one CA and one etcd. Cache of build.sh: $CLUSTER_CACHE.
+# NODES=3 cluster.sh up makes three nodes that share one CA and one etcd cluster, a member each. NODES and ETCD hold until
+# `down`. Cache of build.sh: $CLUSTER_CACHE.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CLUSTER_CACHE:-/var/cache/k8s-cluster}
 net=10.77.0
 run=/run/k8s-cluster logs=/var/log/k8s-cluster data=/var/lib/k8s-cluster
-kubernetes=/etc/kubernetes pki=/etc/kubernetes/ssl etcd_pki=/etc/ssl/etcd/ssl
+kubernetes=/etc/kubernetes etcd_pki=/etc/ssl/etcd/ssl
 socket=unix:///run/containerd/containerd.sock
 programs=(kubeadm kubelet kubectl crictl)
 # what a node has of its own
 private=(/etc/kubernetes /etc/ssl/etcd /etc/containerd /root/.kube /var/lib/kubelet /var/lib/containerd /run/containerd
-  /var/log/pods /var/log/containers /var/lib/k8s-certs-renew)
+  /var/lib/etcd /var/log/pods /var/log/containers /var/lib/k8s-certs-renew)
 private_files=(/etc/crictl.yaml /run/k8s-certs-renew.lock)
 export PATH=$cache/bin:$PATH
 
@@ -217,6 +221,29 @@ END
     --node-ip "$(address "$n")" --cgroups-per-qos=false --enforce-node-allocatable=
 }
 
+etcd_config() { # NODE
+  case $etcd in
+    host)
+      cat <<END
+  external:
+    endpoints: [$(etcd_urls '"%.0s%s"' 2379)]
+    caFile: $etcd_pki/ca.pem
+    certFile: $etcd_pki/node-node$1.pem
+    keyFile: $etcd_pki/node-node$1-key.pem
+END
+      ;;
+    # `initial-cluster`, as kubeadm knows no members but its own node at `init`; the tag is build.sh's
+    stacked)
+      cat <<END
+  local:
+    imageTag: 3.4.23-0
+    dataDir: /var/lib/etcd
+    extraArgs: {initial-cluster: "$(etcd_urls 'node%s=%s' 2380)"}
+END
+      ;;
+  esac
+}
+
 kubeadm_config() { # NODE
   cat <<END
 apiVersion: kubeadm.k8s.io/v1beta2
@@ -231,36 +258,38 @@ certificatesDir: $pki
 controlPlaneEndpoint: "$(address 1):6443"
 apiServer: {certSANs: [127.0.0.1, localhost]}
 etcd:
-  external:
-    endpoints: [$(etcd_urls '"%.0s%s"' 2379)]
-    caFile: $etcd_pki/ca.pem
-    certFile: $etcd_pki/node-node$1.pem
-    keyFile: $etcd_pki/node-node$1-key.pem
+$(etcd_config "$1")
 END
 }
 
 phase() { # NODE PHASE...
   local n=$1
   shift
-  on "$n" kubeadm init phase "$@" --config $kubernetes/kubeadm-config.yaml >>"$logs/kubeadm$n.log" 2>&1 ||
+  on "$n" kubeadm init phase "$@" --config "$data/node$n/kubeadm-config.yaml" >>"$logs/kubeadm$n.log" 2>&1 ||
     die "node$n: kubeadm init phase $* failed; see $logs/kubeadm$n.log"
 }
 
-control_plane_files() { # NODE
-  local n=$1 dir=$data/node$1$kubernetes file
-  mkdir -p "$dir/ssl"
-  [ -L "$dir/pki" ] || ln -s $pki "$dir/pki" # as kubespray links it
-  kubeadm_config "$n" >"$dir/kubeadm-config.yaml"
-  if [ -f "$dir/admin.conf" ]; then return; fi
-  if [ "$n" != 1 ]; then
-    for file in ca.crt ca.key front-proxy-ca.crt front-proxy-ca.key sa.key sa.pub; do
-      cp "$data/node1$pki/$file" "$dir/ssl/"
-    done
+# Certificates and kubeconfigs, and the manifest of a static-pod etcd.
+node_files() { # NODE
+  local n=$1 dir=$data/node$1$pki file
+  mkdir -p "$dir"
+  kubeadm_config "$n" >"$data/node$n/kubeadm-config.yaml"
+  if [ "$etcd" = host ]; then # kubespray keeps it on the node, and links kubeadm's own directory
+    cp "$data/node$n/kubeadm-config.yaml" "$data/node$n$kubernetes/"
+    [ -L "$data/node$n$kubernetes/pki" ] || ln -s $pki "$data/node$n$kubernetes/pki"
   fi
-  /usr/bin/python3 "$here/pki.py" authorities "$dir/ssl"
+  if [ -f "$data/node$n$kubernetes/admin.conf" ]; then return; fi
+  if [ "$n" != 1 ]; then
+    for file in "${shared[@]}"; do install -D -m 600 "$data/node1$pki/$file" "$dir/$file"; done
+  fi
+  /usr/bin/python3 "$here/pki.py" authorities "$dir" "${authorities[@]}"
   phase "$n" certs all
   phase "$n" kubeconfig all
-  phase "$n" control-plane all
+  [ "$etcd" = host ] || phase "$n" etcd local
+}
+
+control_plane() { # NODE
+  [ -f "$data/node$1$kubernetes/manifests/kube-apiserver.yaml" ] || phase "$1" control-plane all
 }
 
 answers_ok() { # NODE URL
@@ -297,6 +326,7 @@ up() {
   done
   mkdir -p $run $logs $data
   echo "$nodes" >$run/nodes
+  echo "$etcd" >$run/etcd
   make_directory /usr/local/bin
   for program in "${programs[@]}"; do make_link "$cache/bin/$program" "/usr/local/bin/$program"; done
 
@@ -312,13 +342,18 @@ up() {
   fi
   for n in $(seq "$nodes"); do
     namespaces "$n"
-    etcd_certificates "$n"
-    start etcd "$n"
+    if [ "$etcd" = host ]; then
+      etcd_certificates "$n"
+      start etcd "$n"
+    fi
   done
   for n in $(seq "$nodes"); do
     start containerd "$n"
-    control_plane_files "$n"
+    node_files "$n"
     start kubelet "$n"
+  done
+  for n in $(seq "$nodes"); do # one after another, now that etcd can have its quorum
+    control_plane "$n"
     node_ready "$n"
     copy_kubeconfig "$n"
   done
@@ -344,20 +379,34 @@ for container in json.load(sys.stdin).get("containers") or []: print(container["
   done <<<"$containers"
 }
 
+reissue() { # NODE DAYS FILE...
+  local n=$1 days=$2
+  shift 2
+  on "$n" /usr/bin/python3 "$here/pki.py" reissue $pki "$days" "$@"
+}
+
 age() { # DAYS NODE
-  on "$2" /usr/bin/python3 "$here/pki.py" reissue $kubernetes $pki "$1"
-  local pods pod
-  mapfile -t pods < <(on "$2" crictl pods --namespace '^kube-system$' --label tier=control-plane --state ready -q)
-  [ ${#pods[@]} -gt 0 ] || die "node$2: no static pods are there to restart"
-  for pod in "${pods[@]}"; do
-    wait_for 20 pod_removed "$2" "$pod" || die "node$2: sandbox $pod cannot be removed; see $logs/containerd$2.log"
+  local days=$1 n=$2 component id pods=()
+  reissue "$n" "$days" $pki/{apiserver,apiserver-kubelet-client,front-proxy-client}.crt \
+    $kubernetes/{admin,controller-manager,scheduler}.conf
+  for component in kube-apiserver kube-controller-manager kube-scheduler; do
+    id=$(on "$n" crictl pods --namespace '^kube-system$' --label "component=$component" --state ready -q)
+    [ -n "$id" ] || die "node$n: there is no static pod $component to restart"
+    pods+=("$id")
   done
-  case $1 in
-    -*) apiserver_ready "$2" ;; # the others cannot work with what has ended
-    *) node_ready "$2" ;;
+  for id in "${pods[@]}"; do
+    wait_for 20 pod_removed "$n" "$id" || die "node$n: sandbox $id cannot be removed; see $logs/containerd$n.log"
+  done
+  case $days in
+    -*) apiserver_ready "$n" ;; # the others cannot work with what has ended
+    *) node_ready "$n" ;;
   esac
-  drop_leftovers "$2"
-  copy_kubeconfig "$2"
+  # last: what has ended keeps a new kube-apiserver from etcd, though connections that it has live on
+  if [ "$etcd" = stacked ]; then
+    reissue "$n" "$days" $pki/apiserver-etcd-client.crt $pki/etcd/{server,peer,healthcheck-client}.crt
+  fi
+  drop_leftovers "$n"
+  copy_kubeconfig "$n"
 }
 
 network_empty() { [ -z "$(ip netns pids "k8scp$1")" ]; }
@@ -399,6 +448,18 @@ usage() {
 
 [ "$(id -u)" = 0 ] || die "must be run as root"
 nodes=${NODES:-$(cat $run/nodes 2>/dev/null || echo 1)}
+etcd=$(cat $run/etcd 2>/dev/null || echo "${ETCD:-host}")
+authorities=(ca front-proxy-ca)
+shared=({ca,front-proxy-ca}.{crt,key} sa.key sa.pub)
+case $etcd in
+  host) pki=$kubernetes/ssl ;;
+  stacked)
+    pki=$kubernetes/pki
+    authorities+=(etcd/ca)
+    shared+=(etcd/ca.{crt,key})
+    ;;
+  *) usage ;;
+esac
 command=${1:-}
 [ $# = 0 ] || shift
 case $command in
@@ -415,7 +476,8 @@ case $command in
         ;;
       start | stop)
         case ${1:-} in
-          etcd | containerd | kubelet) ;;
+          containerd | kubelet) ;;
+          etcd) [ "$etcd" = host ] || die "etcd is a static pod here" ;;
           *) usage ;;
         esac
         if [ "$command" = start ]; then start "$1" "${2:-1}"; else stop "${2:-1}" "$1"; fi

@@ -1,5 +1,5 @@
 // A stand-in for crictl that speaks to a real CRI runtime, with the real one's flags, JSON, and exit codes for what it
-// covers: pods, ps, images, inspectp, inspect, inspecti, stop, rm, stopp, rmp, info, version. Debian has no crictl.
+// covers: pods, ps, images, inspectp, inspect, inspecti, stop, rm, stopp, rmp, rmi, info, version. Debian has no crictl.
 // Built inside the Kubernetes 1.20 source tree, whose vendored CRI API it uses.
 package main
 
@@ -28,7 +28,7 @@ const usage = `usage: crictl [--runtime-endpoint ENDPOINT] [--timeout DURATION] 
   images    [-q] [-o table|json] [IMAGE]
   inspectp  POD...       inspect CONTAINER...       inspecti IMAGE...
   stop      [--timeout SECONDS] CONTAINER...           rm [-f] CONTAINER...
-  stopp     POD...       rmp [-f] POD...
+  stopp     POD...       rmp [-f] POD...               rmi IMAGE...
   info      version`
 
 // message is what jsonpb can print.
@@ -424,6 +424,24 @@ func (t tool) atOnce(one func(id string) error) {
 	}
 }
 
+// removeImage takes an image away, under all its names; what runs from it goes on.
+func (t tool) removeImage(id string) {
+	spec := &cri.ImageSpec{Image: id}
+	r, err := t.images.ImageStatus(t.call(), &cri.ImageStatusRequest{Image: spec})
+	if err != nil {
+		die("error of getting image status of %q: %v", id, err)
+	}
+	if r.Image == nil {
+		die("no such image %s", id)
+	}
+	if _, err := t.images.RemoveImage(t.call(), &cri.RemoveImageRequest{Image: spec}); err != nil {
+		die("error of removing image %q: %v", id, err)
+	}
+	for _, tag := range r.Image.RepoTags {
+		fmt.Printf("Deleted: %s\n", tag)
+	}
+}
+
 func (t tool) info() {
 	r, err := t.runtime.Status(t.call(), &cri.StatusRequest{Verbose: true})
 	if err != nil {
@@ -473,6 +491,7 @@ func main() {
 		"inspect":  func() { t.each(t.inspectContainer) },
 		"inspecti": func() { t.each(t.inspectImage) },
 		"stop":     func() { t.each(t.stop) },
+		"rmi":      func() { t.each(t.removeImage) },
 		"rm":       func() { t.atOnce(t.remove) },
 		"stopp":    func() { t.atOnce(t.stopPod) },
 		"rmp":      func() { t.atOnce(t.removePod) },

@@ -1,13 +1,17 @@
 #!/usr/bin/python3
-"""Makes an image of one static program, without a registry: a docker-archive that `ctr images import` reads.
+"""Makes an image of one program, without a registry: a docker-archive that `ctr images import` reads.
 
 usage: image.py OUT.tar NAME:TAG PROGRAM
+
+The shared libraries that the program needs come with it, at the paths that it looks for them.
 """
 
 import hashlib
 import io
 import json
 import os
+import re
+import subprocess
 import sys
 import tarfile
 
@@ -19,16 +23,29 @@ def add(tar, name, data):
     tar.addfile(entry, io.BytesIO(data))
 
 
+def libraries(program):
+    """The program's shared libraries and its loader, as absolute paths; none of a static program."""
+    result = subprocess.run(["ldd", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return re.findall(r"(/\S+) \(0x", result.stdout)
+
+
 def layer(program):
+    files = {"usr/local/bin/" + os.path.basename(program): program}
+    files.update((path.lstrip("/"), path) for path in libraries(program))
+    directories = {"usr/local/bin", "tmp", "etc", "var/log", *map(os.path.dirname, files)}
+    for name in list(directories):
+        while name := os.path.dirname(name):
+            directories.add(name)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        for name in ("usr", "usr/local", "usr/local/bin", "tmp", "etc", "var", "var/log"):
+        for name in sorted(directories):
             entry = tarfile.TarInfo(name)
             entry.type = tarfile.DIRTYPE
             entry.mode = 0o1777 if name == "tmp" else 0o755
             tar.addfile(entry)
-        with open(program, "rb") as file:
-            add(tar, "usr/local/bin/" + os.path.basename(program), file.read())
+        for name, path in files.items():
+            with open(path, "rb") as file:
+                add(tar, name, file.read())
     return out.getvalue()
 
 

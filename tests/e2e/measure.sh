@@ -11,6 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 program=$(realpath "${1:-$here/../../target/release/k8s-certs-renew}")
 [ -x "$program" ] || fail "no program at $program: build it with cargo build --release"
+variant host
 runs=${RUNS:-20} rounds=${ROUNDS:-5}
 work=$(mktemp -d /tmp/k8s-certs-renew-measure.XXXXXX)
 finish() {

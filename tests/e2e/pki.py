@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Certificates of a node with dates of one's choice.
 
-usage: pki.py authorities CERT_DIR
-           make kubeadm's CAs as they are a year after the cluster was made, where CERT_DIR has none
-       pki.py reissue KUBERNETES_DIR CERT_DIR DAYS
-           re-issue every leaf that kubeadm manages, with that lifetime left (below 0: it has ended);
-           keys, names and usages stay
+usage: pki.py authorities CERT_DIR NAME...
+           make these of kubeadm's CAs (ca, front-proxy-ca, etcd/ca) as they are a year after the cluster was made, where
+           CERT_DIR has none
+       pki.py reissue CERT_DIR DAYS FILE...
+           re-issue the certificate in each file (PEM or kubeconfig) by its CA, with that lifetime left (a fraction will do;
+           below 0: it has ended); keys, names and usages stay
 """
 
 import base64
@@ -18,9 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-AUTHORITIES = {"ca": "kubernetes", "front-proxy-ca": "front-proxy-ca"}
-LEAVES = {"apiserver": "ca", "apiserver-kubelet-client": "ca", "front-proxy-client": "front-proxy-ca"}
-KUBECONFIGS = ("admin", "controller-manager", "scheduler")
+COMMON_NAMES = {"ca": "kubernetes", "front-proxy-ca": "front-proxy-ca", "etcd/ca": "etcd-ca"}
 
 YEAR = datetime.timedelta(days=365)
 NOW = datetime.datetime.utcnow().replace(microsecond=0)  # to the second, as certificates are
@@ -40,12 +39,13 @@ def pem(certificate):
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def authorities(cert_dir):
-    for name, common_name in AUTHORITIES.items():
+def authorities(cert_dir, names):
+    for name in names:
         if os.path.exists(f"{cert_dir}/{name}.crt"):
             continue
+        os.makedirs(os.path.dirname(f"{cert_dir}/{name}.crt"), exist_ok=True)
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, COMMON_NAMES[name])])
         usage = dict.fromkeys(
             ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"), False
         )
@@ -95,25 +95,28 @@ def reissued(old, authority, days):
     return pem(builder.sign(key, hashes.SHA256()))
 
 
-def reissue(kubernetes_dir, cert_dir, days):
-    days = float(days)
-    for name, signer in LEAVES.items():
-        path = f"{cert_dir}/{name}.crt"
-        write(path, reissued(read(path), load_authority(cert_dir, signer), days), 0o644)
-    field = re.compile(r"(client-certificate-data: )(\S+)")
-    for name in KUBECONFIGS:
-        path = f"{kubernetes_dir}/{name}.conf"
-        text = read(path).decode()
-        old = base64.b64decode(field.search(text)[2])
-        new = base64.b64encode(reissued(old, load_authority(cert_dir, "ca"), days)).decode()
-        write(path, field.sub(lambda match: match[1] + new, text).encode(), 0o600)
+def signer_of(path):
+    if "/etcd/" in path or path.endswith("/apiserver-etcd-client.crt"):
+        return "etcd/ca"
+    return "front-proxy-ca" if path.endswith("/front-proxy-client.crt") else "ca"
+
+
+def reissue(cert_dir, days, paths):
+    field = re.compile(rb"(client-certificate-data: )(\S+)")
+    for path in paths:
+        text, authority = read(path), load_authority(cert_dir, signer_of(path))
+        if found := field.search(text):
+            new = base64.b64encode(reissued(base64.b64decode(found[2]), authority, days))
+            write(path, text.replace(found[2], new), 0o600)
+        else:
+            write(path, reissued(text, authority, days), 0o644)
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["authorities", cert_dir]:
-            authorities(cert_dir)
-        case ["reissue", kubernetes_dir, cert_dir, days]:
-            reissue(kubernetes_dir, cert_dir, days)
+        case ["authorities", cert_dir, *names] if names:
+            authorities(cert_dir, names)
+        case ["reissue", cert_dir, days, *paths] if paths:
+            reissue(cert_dir, float(days), paths)
         case _:
             sys.exit(__doc__)

@@ -1,10 +1,12 @@
 #!/bin/bash
-# The end-to-end test: the program's whole job on a real control plane (see cluster.sh), as root.
+# The end-to-end test: the program's whole job on real control planes, with etcd on the host and as a static pod (see
+# cluster.sh), as root.
 #
 #   run.sh [PROGRAM [SCENARIO...]]     PROGRAM: default target/release/k8s-certs-renew; SCENARIO: some instead of all
 #
-# Builds what the cluster needs (first time: 5 minutes), starts it, plays every scenario, takes it down. One line a scenario;
-# the output of those that failed is shown and kept, with the cluster's logs. KEEP_CLUSTER=1 leaves the cluster up.
+# Builds what the clusters need (first time: 5 minutes); starts each, plays its scenarios, takes it down. One line a scenario;
+# the output of those that failed is shown and kept, with the clusters' logs. ETCD=host or ETCD=stacked plays on that cluster
+# alone; KEEP_CLUSTER=1 leaves the last one up.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -12,8 +14,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 program=$(realpath "${1:-$here/../../target/release/k8s-certs-renew}")
 [ -x "$program" ] || fail "no program at $program: build it with cargo build --release"
 shift || true
+cache=${CLUSTER_CACHE:-/var/cache/k8s-cluster}
 logs=$(mktemp -d /tmp/k8s-certs-renew-e2e.XXXXXX)
-output=$logs/output # of the last run of the program
+output=$logs/output
 skip_line='## Skip cert renew and K8S container restart, since all residualTimes are beyond threshold ##'
 for variable in ${!K8S_CERTS_RENEW_@}; do unset "$variable"; done # the defaults are under test
 
@@ -56,12 +59,13 @@ prepare() { # DAYS
   "$here/cluster.sh" age "$1"
 }
 
-# Sets `before` (serials) and `old` (component -> sandbox).
+# Sets `before` (serials) and `old` (component -> sandbox; of etcd the container, as it keeps its sandbox).
 declare -A old
 remember() {
   local component
   before=$(serials)
   for component in "${components[@]}"; do old[$component]=$(sandbox "$component"); done
+  old[etcd]=$(container etcd)
 }
 
 all_restarted_and_working() {
@@ -69,6 +73,89 @@ all_restarted_and_working() {
   for component in "${components[@]}"; do restarted "$component" "${old[$component]}"; done
   works kube-controller-manager
   works kube-scheduler
+  # it is restarted for nothing, since it reads its files again
+  equal "the container of etcd" "${old[etcd]}" "$(container etcd)"
+}
+
+not_restarted() { # COMPONENT...
+  local component
+  for component in "$@"; do equal "$component: its sandbox" "${old[$component]}" "$(sandbox "$component")"; done
+}
+
+skips() {
+  local first
+  first=$(state)
+  run 0 run --detailed-exitcode
+  says "$output" "$skip_line"
+  unchanged "$first"
+}
+
+# What the program says of a component, and why.
+verdict() { # COMPONENT
+  on_node "$program" run --dry-run -o json 2>/dev/null | /usr/bin/python3 -c '
+import json, sys
+found = [one for one in json.load(sys.stdin)["components"] if one["name"] == sys.argv[1]]
+print("{verdict}: {reason}".format(**found[0]) if found else "none")' "$1"
+}
+
+is() { [[ $(verdict "$1") = "$2: "*"${3:-}"* ]]; } # COMPONENT VERDICT [WORDS]
+
+judged() { # COMPONENT VERDICT [WORDS]
+  is "$@" || fail "$1: expected to be '$2' (${3:-whatever the reason}), is '$(verdict "$1")'"
+}
+
+
+# kubeadm that ends its caller, by SIGKILL, as soon as it has done its work.
+deadly_kubeadm() {
+  cat >"$logs/kubeadm" <<'END'
+#!/bin/bash
+kubeadm "$@"
+kill -KILL "$PPID"
+END
+  chmod 755 "$logs/kubeadm"
+}
+
+# crictl that does nothing but end its caller, by SIGKILL, once a condition holds.
+deadly_crictl() { # CONDITION (of bash; its arguments are $*)
+  cat >"$logs/crictl" <<END
+#!/bin/bash
+if $1; then
+  kill -KILL "\$PPID"
+  exit 1
+fi
+exec crictl "\$@"
+END
+  chmod 755 "$logs/crictl"
+}
+
+# As kubeadm's manual has it; kubespray keeps a configuration on the node.
+renew_by_hand() { # NAME
+  local config=()
+  [ "$ETCD" = stacked ] || config=(--config /etc/kubernetes/kubeadm-config.yaml)
+  on_node kubeadm certs renew "$1" "${config[@]}" >/dev/null
+}
+
+within() { # SECONDS CMD...
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.2
+  done
+}
+
+healthy() { [ "$(on_node curl -sk --max-time 2 "https://127.0.0.1:$1/healthz")" = ok ]; } # PORT
+
+# While kubelet is about to start a container in the very sandbox, containerd refuses to remove it.
+pod_removed() { on_node crictl -t 60s rmp -f "$1" || ! sandbox_exists "$1"; } # SANDBOX
+
+# By the kernel's word (adjtimex(2)): the largest error is below 16 seconds.
+clock_is_synchronised() {
+  /usr/bin/python3 -c '
+import ctypes, struct, sys
+timex = ctypes.create_string_buffer(512)
+ctypes.CDLL(None).adjtimex(timex)
+sys.exit(struct.unpack_from("@IlllIlllll", timex)[3] >= 16_000_000)'
 }
 
 # --- scenarios
@@ -93,7 +180,6 @@ a_dry_run_tells_and_changes_nothing() {
 }
 
 due_certificates_are_renewed_and_used() {
-  local first
   prepare 5
   remember
   run 0 run
@@ -105,31 +191,31 @@ due_certificates_are_renewed_and_used() {
   renewed "$before" "${leaves[@]}"
   all_restarted_and_working
   in_use
-
-  first=$(state)
-  run 0 run
-  says "$output" "$skip_line"
-  unchanged "$first"
+  skips
 }
 
-the_detailed_exit_code_tells_that_something_was_done() {
-  prepare 5
-  remember
-  run 10 run --detailed-exitcode
-  renewed "$before" "${leaves[@]}"
-  in_use
-  run 0 run --detailed-exitcode
-}
-
-# Everything has ended a day ago, and the API does not answer: its process hangs.
+# Everything has ended a day ago, and the API does not answer: its process hangs, or ends again and again, since etcd does not
+# let it in any more. The clock that tells that the certificates have ended may be the one to blame.
 the_first_year_outage_is_repaired() {
-  local said
+  local said first
   prepare -1
   said=$(on_node kubectl --kubeconfig /root/.kube/config get nodes 2>&1) && fail "kubectl works with certificates that have expired"
   grep -q 'certificate has expired' <<<"$said" || fail "kubectl does not say that a certificate has expired: $said"
-  kill -STOP "$(process kube-apiserver)"
+  case $ETCD in
+    host) kill -STOP "$(process kube-apiserver)" ;;
+    stacked) kill -KILL "$(process kube-apiserver)" ;;
+  esac
   remember
-  run 0 run
+  if clock_is_synchronised; then
+    run 0 run
+  else
+    first=$(state)
+    run 27 run
+    says "$output" synchronised
+    says "$output" --force
+    unchanged "$first"
+    run 0 run --force
+  fi
   renewed "$before" "${leaves[@]}"
   all_restarted_and_working
   in_use
@@ -170,12 +256,12 @@ a_second_run_at_once_is_refused() {
   local code=0 first
   prepare 5
   remember
-  begin '## Renewing certificates managed by kubeadm ##' run
+  begin '## Renewing certificates managed by kubeadm ##' run --detailed-exitcode
   first=$output output=$logs/output.second
   run 75 run
   output=$first
   wait "$job" || code=$?
-  ended 0 $code run
+  ended 10 $code run --detailed-exitcode # something was done
   renewed "$before" "${leaves[@]}"
   in_use
 }
@@ -209,10 +295,7 @@ without_a_kubelet_no_pod_is_removed() {
     equal "sandbox of $component" "${old[$component]}" "$(sandbox "$component")"
   done
   "$here/cluster.sh" start kubelet
-  for _ in $(seq 60); do
-    if on_node curl -sf --max-time 1 http://127.0.0.1:10248/healthz >/dev/null; then break; fi
-    sleep 0.5
-  done
+  within 30 on_node curl -sf --max-time 1 http://127.0.0.1:10248/healthz
   remember
   run 0 run
   says "$output" '## Restarting only: kube-apiserver, kube-controller-manager, kube-scheduler ##'
@@ -220,84 +303,249 @@ without_a_kubelet_no_pod_is_removed() {
   in_use
 }
 
+killed_after_kubeadm_a_run_is_finished_by_the_next() {
+  prepare 5
+  remember
+  deadly_kubeadm
+  run 137 run --kubeadm "$logs/kubeadm"
+  renewed "$before" "${leaves[@]}"
+  not_restarted "${components[@]}"
+  remember
+  run 0 run
+  says "$output" '## Restarting only: kube-apiserver, kube-controller-manager, kube-scheduler ##'
+  equal "serials, which the first run has renewed" "$before" "$(serials)"
+  all_restarted_and_working
+  in_use
+  skips
+}
+
+# First before the second pod is removed, then, of the run that is to finish it, before the kubeconfig copy is written.
+killed_after_the_first_pod_and_before_the_copy_a_run_is_finished_by_the_next() {
+  prepare 5
+  remember
+  deadly_crictl "[[ \" \$* \" = *' ${old[kube-controller-manager]} '* ]]"
+  run 137 run --crictl "$logs/crictl"
+  renewed "$before" "${leaves[@]}"
+  restarted kube-apiserver "${old[kube-apiserver]}"
+  not_restarted kube-controller-manager kube-scheduler
+
+  remember
+  deadly_crictl "! crictl pods -q | grep -qx ${old[kube-scheduler]} && [ \"\$(curl -sk https://127.0.0.1:10259/healthz)\" = ok ]"
+  run 137 run --crictl "$logs/crictl"
+  says "$output" '## Restarting only: kube-controller-manager, kube-scheduler ##'
+  equal "serials, which the first run has renewed" "$before" "$(serials)"
+  not_restarted kube-apiserver
+  restarted kube-controller-manager "${old[kube-controller-manager]}"
+  restarted kube-scheduler "${old[kube-scheduler]}"
+  [ "$(serial admin.conf)" != "$(serial admin.conf /root/.kube/config)" ] || fail "the copy was written before the run was killed"
+
+  remember
+  run 0 run
+  says "$output" '## Updating /root/.kube/config ##'
+  equal "serials, which the first run has renewed" "$before" "$(serials)"
+  not_restarted "${components[@]}"
+  works kube-controller-manager
+  works kube-scheduler
+  in_use
+  skips
+}
+
 # Files are new, and two processes still work with the old ones: half of the work, done by hand.
 what_was_renewed_by_hand_is_put_to_use() {
-  local first
   prepare 300
-  run 0 run
-  says "$output" "$skip_line"
-  on_node kubeadm certs renew all --config /etc/kubernetes/kubeadm-config.yaml >/dev/null
+  skips
+  renew_by_hand all
   remember
+  judged kube-controller-manager stale
+  judged kube-scheduler stale
+  judged etcd 'in use'
+  # it looks at its files once a minute; a run before that, on the other cluster, leaves it alone as well
+  [ "$ETCD" = stacked ] || within 90 is kube-apiserver 'in use' || judged kube-apiserver 'in use'
   run 10 run --detailed-exitcode
   says "$output" '## Restarting only: kube-controller-manager, kube-scheduler ##'
   equal "serials, which are new already" "$before" "$(serials)"
-  equal "kube-apiserver, which reads its files again: its sandbox" "${old[kube-apiserver]}" "$(sandbox kube-apiserver)"
+  not_restarted kube-apiserver
   restarted kube-controller-manager "${old[kube-controller-manager]}"
   restarted kube-scheduler "${old[kube-scheduler]}"
   works kube-controller-manager
   works kube-scheduler
-  first=$(state)
-  run 0 run --detailed-exitcode
-  says "$output" "$skip_line"
-  unchanged "$first"
+  [ "$ETCD" = stacked ] || in_use
+  skips
 }
 
-scenarios=(
-  a_fresh_node_is_left_alone
-  a_dry_run_tells_and_changes_nothing
-  due_certificates_are_renewed_and_used
-  the_detailed_exit_code_tells_that_something_was_done
-  the_first_year_outage_is_repaired
-  a_broken_scheduler_conf_stops_nothing_else
-  a_broken_controller_manager_conf_stops_nothing_else
-  a_second_run_at_once_is_refused
-  a_terminated_run_leaves_whole_files_and_can_be_finished
-  without_a_kubelet_no_pod_is_removed
-  what_was_renewed_by_hand_is_put_to_use
-)
+# A second kube-controller-manager, which is not the leader, outlives its certificate without a word to /healthz. The first one
+# was restarted since the renewal, and hides nothing.
+a_standby_with_an_expired_certificate_is_stale() {
+  local argv standby id
+  prepare 300
+  on_node cat /etc/kubernetes/controller-manager.conf >"$logs/standby.conf"
+  on_node /usr/bin/python3 "$here/pki.py" reissue "$pki" 0.0004 "$logs/standby.conf" # 35 seconds
+  mapfile -t -d '' argv <"/proc/$(process kube-controller-manager)/cmdline"
+  # with patience, so that it is not the one to lead when the first is restarted
+  "$here/cluster.sh" exec -n 1 "$cache/bin/kube-controller-manager" "${argv[@]:1}" --secure-port=10357 \
+    --kubeconfig="$logs/standby.conf" --authentication-kubeconfig="$logs/standby.conf" \
+    --authorization-kubeconfig="$logs/standby.conf" --leader-elect-lease-duration=120s --leader-elect-renew-deadline=110s \
+    >"$logs/standby.log" 2>&1 </dev/null &
+  standby=$!
+  # shellcheck disable=SC2064 # this very process
+  trap "kill -KILL $standby 2>/dev/null || true" EXIT # of the scenario
+  within 30 healthy 10357 || fail "the standby does not come up: $(tail -5 "$logs/standby.log")"
+  ! is kube-controller-manager stale || fail "kube-controller-manager is stale before anything was renewed"
+
+  renew_by_hand controller-manager.conf
+  sleep 2 # a start within a second of a file's time proves nothing
+  id=$(sandbox kube-controller-manager)
+  within 20 pod_removed "$id" || fail "sandbox $id cannot be removed"
+  within 60 healthy 10257 || fail "kube-controller-manager does not come back"
+  within 90 grep -q Unauthorized "$logs/standby.log" || fail "the standby is not turned away: $(tail -5 "$logs/standby.log")"
+  healthy 10357 || fail "the standby has noticed that its certificate has ended"
+  judged kube-controller-manager stale "process $standby: "
+  restarted kube-controller-manager "$id"
+  works kube-controller-manager
+
+  kill "$standby"
+  wait "$standby" || true
+  judged kube-controller-manager 'in use'
+  skips
+}
+
+# What is removed without its image would not come back.
+a_component_without_its_image_is_left_running() {
+  local image=k8s.gcr.io/kube-scheduler:v1.20.2
+  prepare 5
+  remember
+  trap 'bring_back_the_scheduler_image || true' EXIT # of the scenario
+  on_node crictl rmi $image
+  run 23 run
+  says "$output" $image
+  renewed "$before" "${leaves[@]}"
+  restarted kube-apiserver "${old[kube-apiserver]}"
+  restarted kube-controller-manager "${old[kube-controller-manager]}"
+  not_restarted kube-scheduler
+  works kube-controller-manager
+  in_use
+  bring_back_the_scheduler_image
+  remember
+  run 0 run
+  says "$output" '## Restarting only: kube-scheduler ##'
+  not_restarted kube-apiserver kube-controller-manager
+  restarted kube-scheduler "${old[kube-scheduler]}"
+  works kube-scheduler
+  skips
+}
+
+bring_back_the_scheduler_image() {
+  on_node ctr --namespace k8s.io images import "$cache/img/kube-scheduler.tar" >/dev/null
+}
+
+# By --restart all, and only so: its container ends gently, and a new one starts in the same sandbox.
+a_static_pod_etcd_is_restarted_when_asked() {
+  local pod
+  prepare 300
+  remember
+  pod=$(sandbox etcd)
+  run 10 run --restart all --detailed-exitcode
+  equal "etcd: its sandbox" "$pod" "$(sandbox etcd)"
+  [[ $(container etcd) =~ ^[0-9a-f]+$ ]] || fail "etcd does not run in one container but in '$(container etcd)'"
+  [ "$(container etcd)" != "${old[etcd]}" ] || fail "etcd still runs in its old container"
+  old[etcd]=$(container etcd)
+  equal "serials, as nothing is due" "$before" "$(serials)"
+  all_restarted_and_working
+  in_use
+  judged etcd 'in use'
+  skips
+}
+
+# Sets `scenarios`: all that are played where etcd runs on the host, or as a static pod.
+scenarios_of() { # host|stacked
+  scenarios=(
+    a_fresh_node_is_left_alone
+    a_dry_run_tells_and_changes_nothing
+    due_certificates_are_renewed_and_used
+    the_first_year_outage_is_repaired
+    a_terminated_run_leaves_whole_files_and_can_be_finished
+    what_was_renewed_by_hand_is_put_to_use
+  )
+  case $1 in
+    host)
+      scenarios+=(
+        a_broken_scheduler_conf_stops_nothing_else
+        a_broken_controller_manager_conf_stops_nothing_else
+        a_second_run_at_once_is_refused
+        without_a_kubelet_no_pod_is_removed
+        killed_after_kubeadm_a_run_is_finished_by_the_next
+        a_standby_with_an_expired_certificate_is_stale
+        a_component_without_its_image_is_left_running
+      )
+      ;;
+    stacked)
+      scenarios+=(
+        killed_after_the_first_pod_and_before_the_copy_a_run_is_finished_by_the_next
+        a_static_pod_etcd_is_restarted_when_asked
+      )
+      ;;
+  esac
+}
 
 # --- the test
 
 passed=0 failed=0
 finish() {
   local code=$?
+  keep_logs
   if [ "$failed" = 0 ] && [ "$code" = 0 ]; then
     rm -rf "$logs"
   else
-    cp -r /var/log/k8s-cluster "$logs/cluster" 2>/dev/null || true
     echo "logs are kept in $logs"
   fi
   [ -n "${KEEP_CLUSTER:-}" ] || "$here/cluster.sh" down
 }
 trap finish EXIT
 
+keep_logs() { cp -rT /var/log/k8s-cluster "$logs/cluster-${ETCD:-}" 2>/dev/null || true; }
+
 play() { # SCENARIO
-  local name=$1 start=$SECONDS code
+  local name=$1 what="${1//_/ } (etcd: $ETCD)" start=$SECONDS code log
+  log=$logs/$name-$ETCD.log
   set +e # a scenario ends at its first failure; a subshell in a condition would not
   (
     set -e
     "$name"
-  ) >"$logs/$name.log" 2>&1
+  ) >"$log" 2>&1
   code=$?
   set -e
   if [ $code = 0 ]; then
     passed=$((passed + 1))
-    echo "PASS ${name//_/ } ($((SECONDS - start)) s)"
+    echo "PASS $what ($((SECONDS - start)) s)"
   else
     failed=$((failed + 1))
-    echo "FAIL ${name//_/ } ($((SECONDS - start)) s)"
-    sed 's/^/    /' "$logs/$name.log"
+    echo "FAIL $what ($((SECONDS - start)) s)"
+    sed 's/^/    /' "$log"
   fi
 }
 
-main() { # SCENARIO...
+play_on() { # host|stacked SCENARIO...
   local scenario
-  "$here/build.sh"
+  variant "$1"
+  shift
   "$here/cluster.sh" down
   "$here/cluster.sh" up
   on_node tar -C / -cf - --exclude etc/kubernetes/manifests etc/kubernetes root/.kube >"$logs/node.tar"
-  [ $# = 0 ] || scenarios=("$@")
-  for scenario in "${scenarios[@]}"; do play "$scenario"; done
+  for scenario in "$@"; do play "$scenario"; done
+  keep_logs
+}
+
+main() { # SCENARIO...
+  local etcd scenario
+  for scenario in "$@"; do
+    [ "$(type -t "$scenario")" = function ] || fail "no scenario '$scenario'"
+  done
+  "$here/build.sh"
+  for etcd in ${ETCD:-host stacked}; do
+    scenarios_of "$etcd"
+    [ $# = 0 ] || scenarios=("$@")
+    play_on "$etcd" "${scenarios[@]}"
+  done
   echo "end-to-end: $passed passed, $failed failed"
   [ "$failed" = 0 ]
 }
