@@ -46,6 +46,12 @@ pub enum Exit {
     Config,
     /// Ended by this signal.
     Signal(i32),
+    /// A check found what somebody should look at (Monitoring Plugins development guidelines, like the two that follow).
+    Warning,
+    /// A check found what does not work, or will not for much longer.
+    Critical,
+    /// A check cannot tell.
+    Unknown,
 }
 
 impl Exit {
@@ -53,6 +59,9 @@ impl Exit {
     pub fn code(self) -> u8 {
         match self {
             Self::Ok => 0,
+            Self::Warning => 1,
+            Self::Critical => 2,
+            Self::Unknown => 3,
             Self::Changed => 10,
             Self::WouldChange => 11,
             Self::RenewalFailed => 20,
@@ -105,9 +114,12 @@ impl Exit {
             Self::CannotRead => 13,
             Self::CannotRenew => 14,
             Self::CopyFailed => 15,
-            Self::WouldChange => 16,
-            Self::Changed => 17,
-            Self::Ok => 18,
+            Self::Critical => 16,
+            Self::Unknown => 17,
+            Self::Warning => 18,
+            Self::WouldChange => 19,
+            Self::Changed => 20,
+            Self::Ok => 21,
         }
     }
 }

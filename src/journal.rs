@@ -32,6 +32,12 @@ pub struct Journal {
     /// When a run last ended well (UTC).
     #[serde(default)]
     pub last_success: Option<DateTime<Utc>>,
+    /// The exit code that the last run ended with, also one that came to no decision.
+    #[serde(default)]
+    pub last_exit: Option<u8>,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    pub last_duration_ms: Option<u64>,
     /// The run that has begun and not ended, if any.
     #[serde(default)]
     pub open: Option<OpenRun>,
@@ -101,6 +107,8 @@ impl Default for Journal {
             version: VERSION,
             last_run: None,
             last_success: None,
+            last_exit: None,
+            last_duration_ms: None,
             open: None,
             serials: BTreeMap::new(),
             looked: None,
@@ -157,6 +165,12 @@ impl Journal {
         root.remove_file(aside)?;
         root.rename_new(Path::new(FILE), aside)?;
         Ok(aside)
+    }
+
+    /// Notes how a run has ended, and how long it took.
+    pub fn note_end(&mut self, exit_code: u8, took: Duration) {
+        self.last_exit = Some(exit_code);
+        self.last_duration_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     }
 
     /// Keeps of what is owed only the components that `still` holds for; a run that owes nothing is closed.
@@ -250,6 +264,7 @@ mod tests {
     fn a_journal_without_serials_is_read() {
         let old: Journal = serde_json::from_str("{\"version\": 1, \"lastRun\": \"2026-03-02T03:00:00Z\"}").unwrap();
         assert!(old.serials.is_empty() && old.looked.is_none() && old.ca_key_hashes.is_empty());
+        assert!(old.last_exit.is_none() && old.last_duration_ms.is_none());
         assert!(old.last_run.is_some());
     }
 

@@ -22,6 +22,7 @@ pub mod decision;
 pub mod plan;
 pub mod steps;
 
+pub mod check;
 pub mod report;
 pub mod restore;
 pub mod run;

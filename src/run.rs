@@ -5,11 +5,12 @@ pub mod look;
 mod mending;
 mod narrate;
 mod renewing;
-mod restarting;
+pub(crate) mod restarting;
 pub mod survey;
 mod walk;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
@@ -106,6 +107,7 @@ pub fn run(job: &Job<'_>, console: &mut Console<'_>) -> RunReport {
 }
 
 fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> Result<(), Failure> {
+    let began = job.clock.since_boot();
     if job.root.is_host() && !job.is_root && !job.dry_run {
         let error = anyhow!("only root can renew certificates; start it with sudo, or look with --dry-run");
         return Err(Failure::new(Exit::NotRoot, error));
@@ -125,19 +127,36 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         return Ok(());
     }
     let lock = if job.dry_run { None } else { Some(take_lock(&job.root)?) };
+    let result = locked(job, &node, lock.as_ref(), began, console, report);
+    let exit = result.as_ref().map_or_else(|failure| failure.exit, |()| report.exit);
+    if !job.dry_run && (result.is_err() || matches!(exit, Exit::Signal(_))) {
+        remember_failure(job, exit, began);
+    }
+    result
+}
+
+/// What only one run at a time may do; a dry run, which changes nothing, has no lock.
+fn locked(
+    job: &Job<'_>,
+    node: &Node,
+    lock: Option<&Lock>,
+    began: Duration,
+    console: &mut Console<'_>,
+    report: &mut RunReport,
+) -> Result<(), Failure> {
     let processes = Processes::read(&job.root);
     if !job.dry_run {
         keep_clear_of_kubeadm(processes.as_ref())?;
     }
     let schedule = schedule(&job.root, &job.wishes, job.now)?;
-    let Survey { found, mut journal, evidence, decision, schedule, warnings } =
-        survey(job, &node, processes.as_ref(), schedule)?;
+    let Survey { found, mut journal, evidence, decision, schedule, warnings, .. } =
+        survey(job, node, processes.as_ref(), schedule)?;
     report.evidence = evidence;
     report.node.clone_from(&found.node_name);
     report.before = found.inventory.clone();
     report.decision = decision.clone();
     report.schedule = Some(schedule);
-    narrate::before(console, report, &node);
+    narrate::before(console, report, node);
     for warning in &warnings {
         console.warn(warning);
     }
@@ -158,13 +177,13 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
             narrate::skip(console, report);
         }
         if !job.dry_run {
-            remember(job, &mut journal, &exits)?;
+            remember(job, &mut journal, &exits, began)?;
         }
         report.exit = Exit::worst(exits);
         return Ok(());
     }
     let context = Context {
-        node: &node,
+        node,
         node_name: &found.node_name,
         clock: job.clock,
         signals: job.signals,
@@ -176,14 +195,14 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         return Ok(());
     }
     let files = backed_up(&found, &decision);
-    let config = config(&node, job.kubeadm_config);
+    let config = config(node, job.kubeadm_config);
     if let Config::Leave(why) = &config {
         console.warn(why);
     }
     let mut ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
     etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), console);
     narrate::images(console, &ground.images);
-    let walk = Walk { job, context, ground, config, files, found: &found, lock: lock.as_ref() };
+    let walk = Walk { job, context, ground, config, files, found: &found, lock, began };
     exits.extend(walk.walk(&steps, journal, console, report)?);
     report.exit = Exit::worst(exits);
     Ok(())
@@ -206,12 +225,27 @@ pub(crate) fn keep_clear_of_kubeadm(processes: Option<&Processes>) -> Result<(),
 }
 
 /// Writes down that a run came to a decision and had nothing to do. Not waited for: nothing depends on it.
-fn remember(job: &Job<'_>, journal: &mut Journal, exits: &[Exit]) -> Result<(), Failure> {
+fn remember(job: &Job<'_>, journal: &mut Journal, exits: &[Exit], began: Duration) -> Result<(), Failure> {
     journal.last_run = Some(job.now);
+    journal.note_end(Exit::worst(exits.iter().copied()).code(), job.clock.since_boot().saturating_sub(began));
     if exits.is_empty() {
         journal.last_success = Some(job.now);
     }
     journal.write(&job.root, false).or_exit(Exit::State)
+}
+
+/// Writes down how a run ended that stopped on its way, for who asks how the job is. A journal that is not there is not made:
+/// nothing was done.
+fn remember_failure(job: &Job<'_>, exit: Exit, began: Duration) {
+    if exit == Exit::Busy {
+        return;
+    }
+    let (mut journal, warning) = Journal::read(&job.root);
+    if warning.is_none() && journal != Journal::default() {
+        journal.note_end(exit.code(), job.clock.since_boot().saturating_sub(began));
+        // what made the run fail is what has to be told
+        let _ = journal.write(&job.root, true);
+    }
 }
 
 /// A dry run: what would be done, and what would stand in its way.
@@ -232,7 +266,7 @@ fn rehearse(
         console.warn(&why);
     }
     // a single look: waiting is for the run that needs it
-    let deadlines = Deadlines { runtime: std::time::Duration::ZERO, ..job.deadlines };
+    let deadlines = Deadlines { runtime: Duration::ZERO, ..job.deadlines };
     let context = Context { deadlines: &deadlines, ..*context };
     let files = backed_up(found, &report.decision);
     let mut ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;

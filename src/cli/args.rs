@@ -31,6 +31,8 @@ pub struct Cli {
 pub enum Verb {
     /// The job: renew what is due, restart what uses it, wait until the node answers again
     Run(Box<RunArgs>),
+    /// Look at every certificate of the node and judge it; change nothing. Ends with 0 ok, 1 warning, 2 critical, 3 unknown
+    Check(Box<CheckArgs>),
     /// Explain OnCalendar expressions: normal form and next firings
     Calendar(CalendarArgs),
     /// List the backups that runs have made, or put one of them back
@@ -71,6 +73,9 @@ pub struct RunArgs {
     /// Exit with 10 if something was done, with 11 if a dry run found something to do
     #[arg(long)]
     pub detailed_exitcode: bool,
+    /// What the metrics of --textfile are judged by.
+    #[command(flatten)]
+    pub watch: WatchArgs,
     /// Report as text while it goes, or as one JSON document at the end
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: Format,
@@ -103,6 +108,73 @@ pub struct RestoreArgs {
     /// How much is said.
     #[command(flatten)]
     pub voice: VoiceArgs,
+}
+
+/// Options of a check.
+#[derive(Debug, Clone, Args)]
+pub struct CheckArgs {
+    /// Options about the node.
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// What else is looked at, and when it is an alarm.
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    /// A copy of admin.conf that the job keeps up to date, or `none`; repeatable
+    #[arg(long, value_name = "PATH", default_value = "/root/.kube/config")]
+    pub kubeconfig_copy: Vec<PathBuf>,
+    /// Where the job keeps its backups
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/k8s-certs-renew/backups")]
+    pub backup_dir: PathBuf,
+    /// In which order
+    #[arg(long, value_enum, default_value_t, value_name = "BY")]
+    pub sort: Sort,
+    /// Show serials and paths too
+    #[arg(long)]
+    pub wide: bool,
+    /// For people, or for programs
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub output: CheckFormat,
+}
+
+/// What is watched over beside the job: by a check, and in the metrics that a run writes.
+#[derive(Debug, Clone, Args)]
+pub struct WatchArgs {
+    /// A further certificate or kubeconfig to look at, or a pattern such as /etc/nginx/*.pem; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub also: Vec<PathBuf>,
+    /// Time left below which what the job does not renew is a warning
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = super::duration)]
+    pub warning: std::time::Duration,
+    /// Time left below which what the job does not renew is critical
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = super::duration)]
+    pub critical: std::time::Duration,
+    /// Also write what is found as metrics to this file, for node_exporter's textfile collector
+    #[arg(long, value_name = "PATH")]
+    pub textfile: Option<PathBuf>,
+}
+
+/// Orders of a check's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Sort {
+    /// What ends first, first
+    #[default]
+    Urgency,
+    /// By name
+    Name,
+}
+
+/// Report formats of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+    /// Metrics in Prometheus' text format.
+    Prometheus,
+    /// A line with performance data, and lines of what was found, for Nagios, Icinga and their like.
+    Nagios,
 }
 
 /// Options about the node, its timer and its tools.

@@ -2,8 +2,10 @@
 
 pub mod args;
 pub mod calendar;
+mod check;
 mod restore;
 mod run;
+mod textfile;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -63,8 +65,10 @@ impl Process<'_> {
 /// Runs the program, and tells how the process is to end. A panic becomes [`Exit::Fault`].
 pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(process, out, err)));
+    // monitoring knows four codes, and takes any other for one of them
+    let told = |exit| if check::is_asked_for(&process.argv) { check::plugin(exit) } else { exit };
     let failure = match result {
-        Ok(Ok(exit)) => return exit,
+        Ok(Ok(exit)) => return told(exit),
         Ok(Err(failure)) => failure,
         // the panic itself has said where; what it was about is not repeated, since it could hold anything
         Err(_) => Failure::new(
@@ -76,7 +80,7 @@ pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
     let text = failure.to_string();
     let lines: Vec<_> = text.lines().map(tame).collect();
     let _ = writeln!(err, "error: {}", lines.join("\n"));
-    failure.exit
+    told(failure.exit)
 }
 
 fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
@@ -90,6 +94,7 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
     match cli.command {
         None => run::run(&cli.run, process, out, err),
         Some(Verb::Run(args)) => run::run(&args, process, out, err),
+        Some(Verb::Check(args)) => check::run(&args, process, out, err),
         Some(Verb::Calendar(args)) => calendar::run(&args, process.clock.now(), out),
         Some(Verb::Restore(args)) => restore::run(&args, process, out, err),
     }

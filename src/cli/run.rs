@@ -1,5 +1,6 @@
 //! `k8s-certs-renew run`: the job.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
@@ -15,8 +16,9 @@ use crate::settings::schedule::Wishes;
 use crate::steps::Deadlines;
 use crate::steps::preflight::Tools;
 
-use super::args::{Format, RestartKind, RunArgs, RuntimeKind};
-use super::{Process, absolute, copies, overrides, root_at, voice};
+use super::args::{Format, NodeArgs, RestartKind, RunArgs, RuntimeKind};
+use super::check::limits;
+use super::{Process, absolute, copies, overrides, root_at, textfile, voice};
 
 /// Runs the job as it was asked for.
 ///
@@ -26,25 +28,13 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
     let node = &args.node;
     let root = root_at(&node.place)?;
     check(args, &root).or_exit(Exit::Usage)?;
+    let limits = limits(&args.watch)?;
+    let began = process.clock.since_boot();
     let job = Job {
+        root,
         overrides: overrides(&node.place),
-        wishes: Wishes {
-            on_calendar: &node.on_calendar,
-            timer: &node.timer,
-            timezone: node.timezone.as_deref(),
-            days_buffer: node.days_buffer,
-        },
-        tools: Tools {
-            kubeadm: node.kubeadm.as_deref(),
-            crictl: node.crictl.as_deref(),
-            docker: node.docker.as_deref(),
-            runtime: match node.runtime {
-                RuntimeKind::Auto => Wanted::Auto,
-                RuntimeKind::Cri => Wanted::Cri,
-                RuntimeKind::Docker => Wanted::Docker,
-            },
-            path: process.variable("PATH").map(std::ffi::OsString::as_os_str),
-        },
+        wishes: wishes(node),
+        tools: tools(node, process),
         now: node.at.unwrap_or_else(|| process.clock.now()),
         // an instant that was given owes nothing to the clock
         synchronised: if node.at.is_some() { None } else { process.clock.synchronised() },
@@ -64,7 +54,6 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
         clock: process.clock,
         signals: process.signals,
         deadlines: Deadlines { ready: args.ready_timeout, ..Deadlines::default() },
-        root,
     };
     let voice = voice(&node.voice, args.output == Format::Text, process);
     let mut console = Console::new(out, err, voice);
@@ -72,7 +61,37 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
     if args.output == Format::Json {
         console.out(&format!("{:#}", json::run(&report)));
     }
+    // another run writes its own; and as of another instant nothing is true of now
+    if !args.dry_run && report.exit != Exit::Busy && node.at.is_none() {
+        let took = process.clock.since_boot().saturating_sub(began);
+        textfile::write_after(job, report.exit, took, limits, &args.watch, &mut console);
+    }
     Ok(report.exit)
+}
+
+/// What was said of the schedule.
+pub fn wishes(node: &NodeArgs) -> Wishes<'_> {
+    Wishes {
+        on_calendar: &node.on_calendar,
+        timer: &node.timer,
+        timezone: node.timezone.as_deref(),
+        days_buffer: node.days_buffer,
+    }
+}
+
+/// The tools that were named, and where to look for the others.
+pub fn tools<'a>(node: &'a NodeArgs, process: &'a Process<'_>) -> Tools<'a> {
+    Tools {
+        kubeadm: node.kubeadm.as_deref(),
+        crictl: node.crictl.as_deref(),
+        docker: node.docker.as_deref(),
+        runtime: match node.runtime {
+            RuntimeKind::Auto => Wanted::Auto,
+            RuntimeKind::Cri => Wanted::Cri,
+            RuntimeKind::Docker => Wanted::Docker,
+        },
+        path: process.variable("PATH").map(OsString::as_os_str),
+    }
 }
 
 /// What clap cannot see: options that only make sense together.
@@ -82,8 +101,9 @@ fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
     if node.at.is_some() && !args.dry_run && !elsewhere {
         return Err(anyhow!("--at judges as of another instant, so it needs --dry-run, or another --root"));
     }
-    let others = [&args.backup_dir].into_iter().chain(&args.kubeadm_config);
-    absolute(&node.place, others.chain(&copies(&args.kubeconfig_copy)))?;
+    let copies = copies(&args.kubeconfig_copy);
+    let given = [&args.backup_dir].into_iter().chain(&args.kubeadm_config).chain(&copies);
+    absolute(&node.place, given.chain(&args.watch.also).chain(&args.watch.textfile))?;
     // kubeadm knows no other directory for kubeconfigs, and acts on the machine that it runs on
     let foreign = elsewhere || node.place.kubernetes_dir != Path::new("/etc/kubernetes");
     let named = node.kubeadm.is_some() && (node.crictl.is_some() || node.docker.is_some());

@@ -1,8 +1,10 @@
 //! kube-apiserver: the certificate that it serves, the one that it keeps in memory, and what cannot be seen of it.
 
+use std::time::Duration;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::served::{Server, Shown, judge, look as ask};
+use super::served::{Server, Shown, is_pending, judge, look as ask};
 use super::started::{Start, there_for};
 use super::version::{self, RELOAD};
 use super::{Component, Input, ProcessFacts, Verdict, broken, not_there, unknown};
@@ -62,7 +64,9 @@ pub(super) fn look(input: &Input<'_>) -> (Option<Component>, Option<Loopback>) {
         ),
         (Ok(shown), Some((certificate, leaf))) => {
             let server = if shown.is(leaf) { Server::Ours } else { server(input, &facts, shown, leaf, inner.as_ref()) };
-            (judge_served(input, manifest, certificate, leaf, shown, server), server == Server::Ours)
+            let (age, reload) = reloading(input, manifest, certificate);
+            component.expected = broken(certificate).is_none() && is_pending(shown, leaf, server, age, reload);
+            (judge_served(certificate, leaf, shown, server, (age, reload)), server == Server::Ours)
         }
     };
     let loopback = inner.filter(|_| ours).map(|Shown { leaf, .. }| Loopback {
@@ -70,17 +74,27 @@ pub(super) fn look(input: &Input<'_>) -> (Option<Component>, Option<Loopback>) {
         not_before: leaf.not_before,
         not_after: leaf.not_after,
     });
-    (component.verdict, component.reason) = with_clients(input, manifest, process, serving);
+    component.covers.extend(file.map(|file| file.name.clone()));
+    with_clients(input, manifest, serving, &mut component);
     (Some(component), loopback)
 }
 
-fn judge_served(
+/// How long the certificate has been there at least, and within which time kube-apiserver reads a new one by itself.
+fn reloading(
     input: &Input<'_>,
     manifest: &Manifest,
+    certificate: &Certificate,
+) -> (Option<Duration>, Option<Duration>) {
+    let reload = version::reloads_serving(version::of(manifest)).then_some(RELOAD);
+    (there_for(input.appeared(certificate), input.boot_id, &input.at), reload)
+}
+
+fn judge_served(
     certificate: &Certificate,
     leaf: &Leaf,
     shown: &Shown,
     server: Server,
+    (age, reload): (Option<Duration>, Option<Duration>),
 ) -> (Verdict, String) {
     if let Some(problem) = broken(certificate).filter(|_| !shown.is(leaf)) {
         // it keeps the old pair as long as the new one does not match, and would not start with that
@@ -89,8 +103,6 @@ fn judge_served(
             format!("serves an older certificate, and the one on disk cannot be used: {problem}"),
         );
     }
-    let reload = version::reloads_serving(version::of(manifest)).then_some(RELOAD);
-    let age = there_for(input.appeared(certificate), input.boot_id, &input.at);
     judge(shown, leaf, server, age, reload)
 }
 
@@ -124,29 +136,32 @@ fn whose(started: Option<&[DateTime<Utc>]>, made: Option<DateTime<Utc>>, same_na
 
 /// Adds what is known of its client certificates, for kubelets, etcd and other API servers: no handshake of ours shows them.
 /// Where it re-reads them they make it no worse.
-fn with_clients(
-    input: &Input<'_>,
-    manifest: &Manifest,
-    process: Option<ProcessFacts>,
-    (verdict, reason): (Verdict, String),
-) -> (Verdict, String) {
+fn with_clients(input: &Input<'_>, manifest: &Manifest, serving: (Verdict, String), component: &mut Component) {
+    let (verdict, reason) = serving;
     let flags = ["--kubelet-client-certificate", "--proxy-client-cert-file", "--etcd-certfile"];
-    let clients = flags.into_iter().filter_map(|flag| input.at_path(&manifest.flag_path(flag)?));
-    let start = match process {
+    let clients: Vec<&Certificate> =
+        flags.into_iter().filter_map(|flag| input.at_path(&manifest.flag_path(flag)?)).collect();
+    let start = match component.process {
         Some(process) => Some(Start::of_process(process.started)),
         None => input.created.get(NAME).map(|created| Start::by_wall_clock(*created, &input.at)),
     };
-    let judged = start.and_then(|start| input.judge_start(start, clients));
-    if matches!(judged, Some((Verdict::InUse, _))) {
-        return (verdict, format!("{reason}, and started after its client certificates were there"));
+    let judged = start.and_then(|start| input.judge_start(start, clients.iter().copied()));
+    let by_design = version::reloads_client_files(version::of(manifest));
+    let (verdict, reason, seen) = match judged {
+        Some((Verdict::InUse, _)) => {
+            (verdict, format!("{reason}, and started after its client certificates were there"), true)
+        }
+        _ if by_design => {
+            component.rereads = clients.iter().map(|client| client.name.clone()).collect();
+            (verdict, format!("{reason}; its client certificates: unknown (re-read by design)"), false)
+        }
+        Some((other, why)) if other > verdict => (other, why, true),
+        _ => (verdict, format!("{reason}; its client certificates: unknown"), false),
+    };
+    if seen {
+        component.covers.extend(clients.into_iter().map(|client| client.name.clone()));
     }
-    if version::reloads_client_files(version::of(manifest)) {
-        return (verdict, format!("{reason}; its client certificates: unknown (re-read by design)"));
-    }
-    match judged {
-        Some((other, why)) if other > verdict => (other, why),
-        _ => (verdict, format!("{reason}; its client certificates: unknown")),
-    }
+    (component.verdict, component.reason) = (verdict, reason);
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::node::proc::Process;
 use crate::node::{Manifest, Node};
 
 const NAME: &str = "etcd";
+const WITHOUT_TLS: &str = "serves its clients without TLS";
 
 /// Judges it. None where no etcd is to run here.
 pub(super) fn look(input: &Input<'_>) -> Option<Component> {
@@ -37,6 +38,7 @@ pub(super) fn look(input: &Input<'_>) -> Option<Component> {
     let addrs = match addresses(input, manifest, process) {
         Ok(addrs) => addrs,
         Err(why) => {
+            component.expected = why == WITHOUT_TLS;
             why.clone_into(&mut component.reason);
             return Some(component);
         }
@@ -62,6 +64,13 @@ pub(super) fn look(input: &Input<'_>) -> Option<Component> {
     }
     let same_names = shown.leaf.issuer == leaf.issuer && shown.leaf.identity() == leaf.identity();
     let server = if same_names && process.is_some() { Server::Ours } else { Server::Another };
+    component.covers = vec![file.name.clone()];
+    component.rereads = manifest
+        .map(|manifest| input.read_by(manifest))
+        .unwrap_or_default()
+        .into_iter()
+        .map(|one| one.name.clone())
+        .collect();
     (component.verdict, component.reason) = judge(&shown, leaf, server, Some(Duration::MAX), Some(Duration::ZERO));
     Some(component)
 }
@@ -103,7 +112,7 @@ fn addresses(
     if let Some(urls) = listens {
         let secure: Vec<&str> = urls.split(',').filter_map(|url| url.trim().strip_prefix("https://")).collect();
         if secure.is_empty() {
-            return Err("serves its clients without TLS");
+            return Err(WITHOUT_TLS);
         }
         let mut addrs: Vec<SocketAddr> = secure.into_iter().flat_map(reachable).collect();
         addrs.sort_by_key(|addr| !addr.ip().is_loopback());

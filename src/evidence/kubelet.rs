@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::served::{Server, judge, look as ask};
+use super::served::{Server, is_pending, judge, look as ask};
 use super::started::there_for;
 use super::version::RELOAD;
 use super::{Component, Input, broken, not_there, unknown};
+use crate::files::Root;
 use crate::inventory::{Certificate, Inventory, Manager};
 use crate::node::flags::flag;
 use crate::node::proc::Process;
@@ -25,12 +26,13 @@ pub(super) fn look(input: &Input<'_>) -> Option<Component> {
     };
     let mut component = unknown(NAME, "");
     component.process = Some(input.facts(&process));
-    let config = config(input, &process);
+    let config = config(&input.node.root, &process);
     let shown = match ask(&addresses(&process, &config), None, None, None, input.deadline()) {
         Ok(shown) => shown,
         Err(why) => {
             component.reason = format!("shows no certificate: {why}");
             if yaml::text_at(&config, &["serverTLSBootstrap"]).as_deref() == Some("true") {
+                component.expected = true;
                 // nobody approves these requests by default (kube-controller-manager from 1.11 on)
                 component.reason +=
                     "; with serverTLSBootstrap it has none until its request is approved (kubectl get csr)";
@@ -48,8 +50,10 @@ pub(super) fn look(input: &Input<'_>) -> Option<Component> {
         return Some(component);
     };
     let age = there_for(input.appeared(&file), input.boot_id, &input.at);
+    component.covers = vec![file.name.clone()];
     // 1.31 and later re-read files; rotation keeps process and file alike at any time
     let (verdict, reason) = judge(&shown, leaf, Server::Ours, age, Some(RELOAD));
+    component.expected = is_pending(&shown, leaf, Server::Ours, age, Some(RELOAD));
     (component.verdict, component.reason) =
         (verdict, format!("{reason}; its client certificate: unknown (rotates inside the process)"));
     Some(component)
@@ -69,13 +73,13 @@ fn serving(input: &Input<'_>, process: &Process, config: &Value) -> Option<Certi
     ["kubelet-server-current.pem", "kubelet.crt"].into_iter().find_map(|name| input.inventory.get(name)).cloned()
 }
 
-fn config(input: &Input<'_>, process: &Process) -> Value {
-    let text = flag(&process.argv, "--config").and_then(|path| input.node.root.read(Path::new(path)).ok());
+pub(super) fn config(root: &Root, process: &Process) -> Value {
+    let text = flag(&process.argv, "--config").and_then(|path| root.read(Path::new(path)).ok());
     text.and_then(|text| yaml::parse_all(&text).ok()?.into_iter().next()).unwrap_or(Value::Null)
 }
 
 /// Where it serves: flags before configuration; 10250 on all addresses by default.
-fn addresses(process: &Process, config: &Value) -> Vec<SocketAddr> {
+pub(super) fn addresses(process: &Process, config: &Value) -> Vec<SocketAddr> {
     let setting = |name: &str, field: &str| {
         flag(&process.argv, name).map(str::to_owned).or_else(|| yaml::text_at(config, &[field]))
     };

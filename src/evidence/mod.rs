@@ -5,6 +5,7 @@
 //! up to 1.30 gives a renewed leaf the CA's.
 
 mod apiserver;
+pub mod beyond;
 mod etcd;
 mod kubelet;
 mod served;
@@ -72,6 +73,12 @@ pub struct Component {
     pub process: Option<ProcessFacts>,
     /// The certificate that it serves, where it was asked for one.
     pub served: Option<Served>,
+    /// Names of the certificates that the verdict is about. What it reads beside them cannot be seen from outside.
+    pub covers: Vec<String>,
+    /// Names of those that it reads again by itself, which cannot be seen from outside.
+    pub rereads: Vec<String>,
+    /// Whether an unknown verdict is as it should be: no more can be seen of it, or it is about to take up new files.
+    pub expected: bool,
 }
 
 /// A process of a component.
@@ -262,7 +269,16 @@ fn broken(certificate: &Certificate) -> Option<String> {
 
 /// A component of which nothing is known.
 fn unknown(name: &str, reason: impl Into<String>) -> Component {
-    Component { name: name.to_owned(), verdict: Verdict::Unknown, reason: reason.into(), process: None, served: None }
+    Component {
+        name: name.to_owned(),
+        verdict: Verdict::Unknown,
+        reason: reason.into(),
+        process: None,
+        served: None,
+        covers: Vec::new(),
+        rereads: Vec::new(),
+        expected: false,
+    }
 }
 
 /// Why a component without a process is not looked at.

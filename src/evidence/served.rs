@@ -101,20 +101,36 @@ pub(super) fn judge(
     if server == Server::Another {
         return (Verdict::Unknown, format!("another server answers at {addr}: its certificate is not this node's"));
     }
-    let what = format!(
+    if is_pending(shown, file, server, there_for, reload) {
+        let seconds = reload.unwrap_or_default().as_secs();
+        let what = another(shown, file);
+        return (Verdict::Unknown, format!("reload pending: {what}, which it reads by itself within {seconds} s"));
+    }
+    let what = another(shown, file);
+    match reload {
+        None => (Verdict::Stale, format!("{what}, and reads it at its start only")),
+        Some(_) => (Verdict::Stale, format!("{what}, which it should have read by itself by now")),
+    }
+}
+
+/// Whether a server of ours may still come to read the new file by itself.
+pub(super) fn is_pending(
+    shown: &Shown,
+    file: &Leaf,
+    server: Server,
+    there_for: Option<Duration>,
+    reload: Option<Duration>,
+) -> bool {
+    let in_time = reload.is_some_and(|reload| there_for.is_none_or(|age| age <= reload));
+    !shown.is(file) && server == Server::Ours && in_time
+}
+
+fn another(shown: &Shown, file: &Leaf) -> String {
+    let addr = shown.addr;
+    format!(
         "serves another certificate at {addr} (serial {}) than the one on disk ({})",
         shown.leaf.serial, file.serial
-    );
-    match (reload, there_for) {
-        (None, _) => (Verdict::Stale, format!("{what}, and reads it at its start only")),
-        (Some(reload), Some(age)) if age > reload => {
-            (Verdict::Stale, format!("{what}, which it should have read by itself by now"))
-        }
-        (Some(reload), _) => (
-            Verdict::Unknown,
-            format!("reload pending: {what}, which it reads by itself within {} s", reload.as_secs()),
-        ),
-    }
+    )
 }
 
 #[cfg(test)]

@@ -53,9 +53,13 @@ pub(super) fn look(input: &Input<'_>, manifest: &Manifest) -> Component {
     let reloads = version::reloads_client_files(version::of(manifest));
     let (by_itself, at_start): (Vec<&Certificate>, Vec<&Certificate>) =
         reads.into_iter().partition(|certificate| reloads && NAMED.contains(&name) && is_in_files(certificate));
+    let rereads = by_itself.iter().map(|certificate| certificate.name.clone()).collect();
+    let names = by_itself.iter().chain(&at_start).map(|certificate| certificate.name.clone()).collect();
     let mut worst: Option<Component> = None;
     for (process, start) in starts {
-        let (verdict, reason) = input.judge_start(start, at_start.iter().copied()).unwrap_or_else(|| {
+        let judged = input.judge_start(start, at_start.iter().copied());
+        let expected = judged.is_none();
+        let (verdict, reason) = judged.unwrap_or_else(|| {
             let all = by_itself.iter().copied();
             match input.judge_start(start, all) {
                 Some((Verdict::InUse, reason)) => (Verdict::InUse, reason),
@@ -71,10 +75,11 @@ pub(super) fn look(input: &Input<'_>, manifest: &Manifest) -> Component {
             _ => reason,
         };
         if worst.as_ref().is_none_or(|so_far| verdict > so_far.verdict) {
-            worst = Some(Component { name: name.to_owned(), verdict, reason, process, served: None });
+            worst = Some(Component { verdict, process, expected, ..unknown(name, reason) });
         }
     }
-    worst.unwrap_or_else(|| unknown(name, not_there(input, program)))
+    let component = worst.unwrap_or_else(|| unknown(name, not_there(input, program)));
+    Component { covers: names, rereads, ..component }
 }
 
 /// What a component logs in with: the kubeconfigs that the flags of kubeadm's own name, else everything of kubeadm's that it reads.
@@ -138,7 +143,7 @@ fn second_of_start(common_name: &str) -> Option<DateTime<Utc>> {
 }
 
 /// Where it serves: `--bind-address` (`0.0.0.0` and `::` are reached at loopback) and `--secure-port`.
-fn addresses(manifest: &Manifest, default: u16) -> Vec<SocketAddr> {
+pub(super) fn addresses(manifest: &Manifest, default: u16) -> Vec<SocketAddr> {
     let port = manifest.flag("--secure-port").and_then(|port| port.parse().ok()).unwrap_or(default);
     if port == 0 {
         return Vec::new();

@@ -1,5 +1,6 @@
 //! What certificates the node has on disk, and what is wrong with them. Facts only: what is due is decided elsewhere.
 
+mod also;
 pub mod certificate;
 mod judge;
 pub mod keys;
@@ -8,6 +9,7 @@ mod read;
 mod relations;
 mod scan;
 pub mod signature;
+mod trust;
 pub mod x509;
 
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ use read::Found;
 pub use certificate::{Certificate, Identity, Kind, Leaf, Manager, NotRenewable};
 pub use problem::Problem;
 pub use scan::kubeadm_files;
+pub use trust::{Trust, trust};
 
 /// What to look at beside what the node's own layout names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,17 +66,15 @@ impl Inventory {
     pub fn read_files(node: &Node, paths: &[PathBuf], now: DateTime<Utc>) -> Vec<Certificate> {
         let (authorities, files) = read_authorities(node, now);
         let issuers = issuers(&authorities, &files);
-        let read = |paths: &[PathBuf]| judge_all(paths.iter().map(|path| scan::other(node, path)), &issuers, now);
-        // checking signatures is what takes the time
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = paths.len().div_ceil(workers).max(SHARE);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = paths.chunks(share).map(|paths| scope.spawn(move || read(paths))).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<Certificate>>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().flat_map(join).collect()
-        })
+        in_threads(paths, |path| judge_all([scan::other(node, path)], &issuers, now)).concat()
+    }
+
+    /// Likewise for files of which nothing is known but that somebody named them: certificates, bundles, kubeconfigs. Each in
+    /// the order given, with every certificate that it holds; none where it is a directory, or holds no certificate.
+    pub fn read_also(node: &Node, paths: &[PathBuf], now: DateTime<Utc>) -> Vec<Vec<Certificate>> {
+        let (authorities, files) = read_authorities(node, now);
+        let issuers = issuers(&authorities, &files);
+        in_threads(paths, |path| also::read(node, path, &issuers, now))
     }
 
     /// The certificate of this name.
@@ -90,6 +91,21 @@ impl Inventory {
     pub fn authority_of(&self, certificate: &Certificate) -> Option<&Certificate> {
         self.authority(certificate.ca_name.as_deref()?)
     }
+}
+
+/// Reads each path, on as many threads as there are processors: checking signatures is what takes the time.
+fn in_threads<T: Send>(paths: &[PathBuf], read: impl Fn(&PathBuf) -> T + Sync) -> Vec<T> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = paths.len().div_ceil(workers).max(SHARE);
+    let read = &read;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            paths.chunks(share).map(|paths| scope.spawn(move || paths.iter().map(read).collect::<Vec<T>>())).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Vec<T>>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(join).collect()
+    })
 }
 
 fn read_authorities(node: &Node, now: DateTime<Utc>) -> (Vec<Certificate>, Vec<Vec<Vec<u8>>>) {

@@ -131,7 +131,7 @@ fn kubeadm(node: &Node) -> Vec<Entry> {
 }
 
 /// A login of a kubeconfig; kubeadm renews the current context's only, so the others are somebody else's.
-fn of_login(name: &str, path: &Path, login: Login, index: usize, manager: Manager) -> Entry {
+pub(super) fn of_login(name: &str, path: &Path, login: Login, index: usize, manager: Manager) -> Entry {
     let Login { kind, found, user } = login;
     match index {
         0 => (blank(name, path, kind, manager), found),

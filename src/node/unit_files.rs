@@ -127,6 +127,24 @@ impl Unit {
     }
 }
 
+/// The links below `*.wants` and `*.requires` by which other units (a target, at boot) start the unit of this name: it is
+/// enabled where there is one.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn wanted_by(root: &Root, name: &str) -> Result<Vec<PathBuf>, UnitError> {
+    let mut links = Vec::new();
+    for (dir, _) in directories(root)? {
+        for below in root.list(&dir).map_err(|source| UnitError::Unreadable { file: dir.clone(), source })? {
+            let link = dir.join(&below).join(name);
+            if (below.ends_with(".wants") || below.ends_with(".requires")) && root.symlink_metadata(&link).is_ok() {
+                links.push(link);
+            }
+        }
+    }
+    Ok(links)
+}
+
 /// A directory of unit files: as it is called, and as it really is.
 type Directory = (PathBuf, PathBuf);
 

@@ -3,9 +3,10 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 
-use crate::decision::Item;
+use crate::decision::{Decision, Item};
 use crate::evidence::Component;
 use crate::inventory::{Certificate, Inventory};
+use crate::settings::schedule::Schedule;
 
 use super::RunReport;
 use super::table::state;
@@ -22,7 +23,7 @@ pub fn run(report: &RunReport) -> Value {
         report.decision.renew.iter().map(|item| item.name.as_str()).collect()
     };
     let list = |certificates: &[Certificate]| -> Vec<Value> {
-        certificates.iter().map(|certificate| self::certificate(certificate, report, &due)).collect()
+        certificates.iter().map(|certificate| of_run(certificate, report, &due)).collect()
     };
     json!({
         "apiVersion": API_VERSION,
@@ -32,16 +33,8 @@ pub fn run(report: &RunReport) -> Value {
         "dryRun": report.dry_run,
         "exitCode": report.exit.code(),
         "error": report.error,
-        "schedule": schedule(report),
-        "decision": {
-            "refused": report.decision.refused,
-            "renew": items(&report.decision.renew),
-            "restart": report.decision.restart.iter().map(|restart| json!({
-                "name": restart.name,
-                "reason": restart.reason,
-            })).collect::<Vec<_>>(),
-            "copy": items(&report.decision.copy),
-        },
+        "schedule": report.schedule.as_ref().map(schedule),
+        "decision": decision(&report.decision),
         "components": report.evidence.components.iter().map(component).collect::<Vec<_>>(),
         "loopbackCertificate": report.evidence.loopback.as_ref().map(|loopback| json!({
             "serial": loopback.serial,
@@ -64,8 +57,8 @@ pub fn run(report: &RunReport) -> Value {
     })
 }
 
-fn schedule(report: &RunReport) -> Value {
-    let Some(schedule) = &report.schedule else { return Value::Null };
+/// When the job runs next, and what follows.
+pub(super) fn schedule(schedule: &Schedule) -> Value {
     let threshold = &schedule.threshold;
     json!({
         "expressions": schedule.expressions,
@@ -78,11 +71,25 @@ fn schedule(report: &RunReport) -> Value {
     })
 }
 
+/// What is to be done.
+pub(super) fn decision(decision: &Decision) -> Value {
+    json!({
+        "refused": decision.refused,
+        "renew": items(&decision.renew),
+        "restart": decision.restart.iter().map(|restart| json!({
+            "name": restart.name,
+            "reason": restart.reason,
+        })).collect::<Vec<_>>(),
+        "copy": items(&decision.copy),
+    })
+}
+
 fn items(items: &[Item]) -> Vec<Value> {
     items.iter().map(|item| json!({ "name": item.name, "reason": item.reason })).collect()
 }
 
-fn component(component: &Component) -> Value {
+/// What is known of a component.
+pub(super) fn component(component: &Component) -> Value {
     json!({
         "name": component.name,
         "verdict": component.verdict.as_str(),
@@ -91,32 +98,41 @@ fn component(component: &Component) -> Value {
     })
 }
 
-fn certificate(certificate: &Certificate, report: &RunReport, due: &[&str]) -> Value {
-    let leaf = certificate.leaf.as_ref();
+fn of_run(certificate: &Certificate, report: &RunReport, due: &[&str]) -> Value {
     let old = |inventory: &Inventory| {
         let old = inventory.get(&certificate.name).or_else(|| inventory.authority(&certificate.name));
         old.and_then(|old| old.leaf.as_ref()).map(|leaf| leaf.serial.clone())
     };
+    let leaf = certificate.leaf.as_ref();
     let previous = old(&report.before).filter(|old| leaf.is_none_or(|leaf| leaf.serial != *old));
+    let state = state(certificate, due.contains(&certificate.name.as_str()), report.at);
+    let mut value = self::certificate(certificate, &state, report.at);
+    value["previousSerial"] = json!(previous);
+    value
+}
+
+/// A certificate as of `at`, the fields that all reports have.
+pub(super) fn certificate(certificate: &Certificate, state: &str, at: DateTime<Utc>) -> Value {
+    let leaf = certificate.leaf.as_ref();
     json!({
         "name": certificate.name,
         "expirationDate": leaf.map(|leaf| time(leaf.not_after)),
-        "residualTime": leaf.map_or(0, |leaf| (leaf.not_after - report.at).num_seconds()),
+        "residualTime": leaf.map_or(0, |leaf| (leaf.not_after - at).num_seconds()),
         "externallyManaged": certificate.externally_managed,
         "caName": certificate.ca_name.as_deref().unwrap_or_default(),
         "missing": certificate.missing,
         "path": certificate.path.display().to_string(),
         "manager": certificate.manager.as_str(),
-        "state": state(certificate, due.contains(&certificate.name.as_str()), report.at),
+        "state": state,
         "problems": certificate.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "subject": leaf.map(|leaf| leaf.subject.clone()),
         "serial": leaf.map(|leaf| leaf.serial.clone()),
-        "previousSerial": previous,
         "notBefore": leaf.map(|leaf| time(leaf.not_before)),
         "keyAlgorithm": leaf.map(|leaf| leaf.key_algorithm.clone()),
     })
 }
 
-fn time(at: DateTime<Utc>) -> String {
+/// An instant: RFC 3339, UTC, whole seconds.
+pub(super) fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

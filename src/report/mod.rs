@@ -1,8 +1,13 @@
 //! Reports: finished values first, then writers.
 
 pub mod backups;
+pub mod check_json;
+pub mod check_report;
+pub mod check_table;
 pub mod console;
 pub mod json;
+pub mod metrics;
+pub mod nagios;
 pub mod restore_report;
 pub mod run_report;
 pub mod table;

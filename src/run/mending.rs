@@ -72,7 +72,7 @@ impl HalfWritten {
     }
 }
 
-/// Whether it is as kubeadm leaves it when it is killed while it writes.
+/// Whether it is as kubeadm leaves it when it is killed while it writes, or as it never should: signed by another CA.
 fn is_broken(certificate: &Certificate) -> bool {
     let breaks = |problem: &Problem| {
         matches!(
@@ -83,6 +83,8 @@ fn is_broken(certificate: &Certificate) -> bool {
                 | Problem::KeyMissing
                 | Problem::KeyUnreadable(_)
                 | Problem::KeyMismatch
+                | Problem::NotSignedByCa { .. }
+                | Problem::CaMismatch { .. }
         )
     };
     certificate.problems.iter().any(breaks)

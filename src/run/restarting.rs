@@ -260,12 +260,7 @@ fn in_use(verdict: Verdict, reason: &str) -> Result<(), String> {
 /// that it starts with is broken. What runs has read its files long ago and goes on; the others can be restarted.
 ///
 /// `lasting` tells of a certificate whether it stays as it is.
-pub(super) fn in_the_way(
-    node: &Node,
-    component: &str,
-    files: &Inventory,
-    lasting: &dyn Fn(&str) -> bool,
-) -> Option<String> {
+pub fn in_the_way(node: &Node, component: &str, files: &Inventory, lasting: &dyn Fn(&str) -> bool) -> Option<String> {
     let Some(manifest) = node.manifest(component) else {
         return Some(format!("the manifest of '{component}' cannot be read, so kubelet could not bring it back"));
     };

@@ -31,6 +31,8 @@ pub struct Survey {
     pub decision: Decision,
     /// When the job runs next.
     pub schedule: Schedule,
+    /// Components that were restarted and seen back with exactly what they read now: once more would not help.
+    pub tried: Vec<String>,
     /// What is to be said.
     pub warnings: Vec<String>,
 }
@@ -112,7 +114,7 @@ pub fn survey(
     let in_vain = |owed: &str| decision.alarms.iter().any(|alarm| alarm.exit == Exit::NotProven && alarm.name == owed);
     let hidden = |owed: &str| node.manifest(owed).is_none() && node.hides_some();
     journal.settle(|owed| keep || decision.restarts(owed) || in_vain(owed) || hidden(owed));
-    Ok(Survey { found, journal, evidence, decision, schedule, warnings })
+    Ok(Survey { found, journal, evidence, decision, schedule, tried, warnings })
 }
 
 /// The journal, what is to be said of it, and whether it is another cluster's: then it is as none. A node that was reset and

@@ -40,6 +40,8 @@ pub struct Walk<'a> {
     pub found: &'a Found,
     /// The lock that is held.
     pub lock: Option<&'a Lock>,
+    /// When the run began: time since boot.
+    pub began: Duration,
 }
 
 /// What the steps before have left for those that follow.
@@ -205,18 +207,16 @@ impl Walk<'_> {
                 progress.exits.push(Exit::Deferred);
             }
         }
-        let failed = progress
-            .exits
-            .iter()
-            .chain(report.decision.alarms.iter().map(|alarm| &alarm.exit))
-            .any(|exit| !exit.is_success());
-        if !failed {
-            journal.last_success = Some(self.job.now);
-        }
-        journal.write(&self.job.root, true).or_exit(Exit::State)?;
         if progress.changed && self.job.detailed_exitcode {
             progress.exits.push(Exit::Changed);
         }
+        let alarms = report.decision.alarms.iter().map(|alarm| alarm.exit);
+        let exit = Exit::worst(progress.exits.iter().copied().chain(alarms));
+        if exit.is_success() {
+            journal.last_success = Some(self.job.now);
+        }
+        journal.note_end(exit.code(), self.job.clock.since_boot().saturating_sub(self.began));
+        journal.write(&self.job.root, true).or_exit(Exit::State)?;
         Ok(progress.exits)
     }
 }

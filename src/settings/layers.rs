@@ -66,6 +66,9 @@ pub fn matches(
         let arguments = as_arguments(setting, arg)?;
         let alone = command_line(argv, verb_position(command, argv), &arguments, false);
         if let Err(error) = command.clone().try_get_matches_from(alone) {
+            if suits_another_verb(command, verb, setting) {
+                continue;
+            }
             return Err(refuse(anyhow!("{}: {}", setting.place, in_one_line(&error))));
         }
         layered.extend(arguments);
@@ -182,6 +185,17 @@ fn as_arguments(setting: &Setting, arg: &Arg) -> Result<Vec<OsString>, LayerErro
             .collect()),
         _ => Ok(vec![format!("--{option}={value}").into()]),
     }
+}
+
+/// Whether another verb has an option of this name that takes this value, as `--output` differs from verb to verb.
+fn suits_another_verb(command: &Command, verb: &Command, setting: &Setting) -> bool {
+    let others = command.get_subcommands().filter(|other| other.get_name() != verb.get_name());
+    others.filter_map(|other| other.get_arguments().find(|arg| arg.get_long() == Some(&setting.option))).any(|arg| {
+        let Ok(arguments) = as_arguments(setting, arg) else { return false };
+        // on its own, without what else that verb wants
+        let alone = Command::new("setting").arg(arg.clone());
+        alone.try_get_matches_from(std::iter::once(OsString::from("setting")).chain(arguments)).is_ok()
+    })
 }
 
 /// Where the verb stands in `argv`: the first argument, if it names one.

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::node::zone::local_zone;
 
-use super::timer::{DEFAULT_ON_CALENDAR, TimerSettings, next_firing};
+use super::timer::{DEFAULT_ON_CALENDAR, Firing, TimerSettings, next_firing, pending_firing};
 
 /// What the command line says about the schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// When the job will have been started again at the latest, counted from when it last came to a decision: the latest start of
+    /// the first firing since. None where nothing starts it by a calendar.
+    pub fn expected(&self, last_run: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        next_firing(&self.starts, self.slack, last_run, self.zone).map(|firing| firing.latest_start)
+    }
+
     /// The warning that the job was not run, if at `now` the latest start of at least two firings since `last_run` has passed. One
     /// may be missed by a node that is down; a timer whose delay is drawn anew at each boot or reload may never come to
     /// start the job (systemd #21166), and a failing service may never come to a decision.
@@ -68,6 +74,36 @@ impl Schedule {
 /// # Errors
 /// [`Exit::Config`]: an expression, a unit file or a zone is wrong; the message says which and where.
 pub fn schedule(root: &Root, wishes: &Wishes<'_>, now: DateTime<Utc>) -> Result<Schedule, Failure> {
+    schedule_by(root, wishes, now, next_firing)
+}
+
+/// Likewise, for one who only looks: a firing is still to come until its latest start has passed.
+///
+/// # Errors
+/// As [`schedule`].
+pub fn pending_schedule(root: &Root, wishes: &Wishes<'_>, now: DateTime<Utc>) -> Result<Schedule, Failure> {
+    schedule_by(root, wishes, now, pending_firing)
+}
+
+/// Stands in for a schedule that cannot be told: the days-buffer alone counts, from now on.
+pub fn unknown(days_buffer: u32, now: DateTime<Utc>) -> Schedule {
+    Schedule {
+        expressions: Vec::new(),
+        starts: Vec::new(),
+        source: "unknown".to_owned(),
+        zone: Tz::UTC,
+        slack: Duration::ZERO,
+        threshold: Threshold { next_firing: Some(now), latest_start: Some(now), days_buffer },
+        warnings: Vec::new(),
+    }
+}
+
+fn schedule_by(
+    root: &Root,
+    wishes: &Wishes<'_>,
+    now: DateTime<Utc>,
+    firing: impl Fn(&[(String, Calendar)], Duration, DateTime<Utc>, Tz) -> Option<Firing>,
+) -> Result<Schedule, Failure> {
     let zone = match wishes.timezone {
         Some(name) => name
             .parse::<Tz>()
@@ -104,7 +140,7 @@ pub fn schedule(root: &Root, wishes: &Wishes<'_>, now: DateTime<Utc>) -> Result<
         (timer.calendars.clone(), "the default".to_owned())
     };
     let slack = timer.latest_delay();
-    let firing = next_firing(&calendars, slack, now, zone);
+    let firing = firing(&calendars, slack, now, zone);
     let threshold = Threshold {
         next_firing: firing.as_ref().map(|firing| firing.at),
         latest_start: firing.as_ref().map(|firing| firing.latest_start),

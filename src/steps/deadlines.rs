@@ -78,7 +78,8 @@ impl Deadlines {
         // what is begun just before a budget ends may still take its own time
         let call = self.limits.call();
         // three sockets, docker, and the list of the one that is chosen; its images, and the one of sandboxes in three questions
-        let runtime = self.runtime + call * (5 + 4);
+        let asked = call * (5 + 4);
+        let runtime = self.runtime + asked;
         let renewal = self.renewal + self.kubeadm_call;
         // the list before the removal, the last look for a new sandbox and its container, and how both stand at the end
         let removed = self.removing * 2 + self.limits.removal() + call * 5;
@@ -86,6 +87,8 @@ impl Deadlines {
         let question = self.members + self.probe;
         let stopped = self.reread + question + self.removing + self.grace.max(call) + call * 9;
         let one = removed.max(stopped) + self.back + self.proof;
-        runtime + question + renewal + self.restarts + one + self.ready + self.probe
+        // the look for the metrics, at the end: all of that once more, and handshakes, which take less than a probe
+        let metrics = asked + question + self.probe;
+        runtime + question + renewal + self.restarts + one + self.ready + self.probe + metrics
     }
 }

@@ -10,7 +10,7 @@ use k8s_certs_renew::node::{Node, Overrides};
 use crate::support::pki::{Algorithm, at, days};
 use crate::support::tree::{Layout, Plan, Tree};
 
-fn plan(algorithm: Algorithm) -> Plan {
+pub fn plan(algorithm: Algorithm) -> Plan {
     let mut plan = Plan::new(Layout::Kubeadm, at("2026-03-02T03:00:00Z"));
     plan.algorithm = algorithm;
     plan
@@ -49,7 +49,7 @@ fn many(bencher: Bencher<'_, '_>, algorithm: Algorithm, number: usize) {
 }
 
 /// Files of their own, since a node's certificates are; the contents are a hundred pairs over and over.
-fn files(tree: &Tree, number: usize) -> Vec<PathBuf> {
+pub fn files(tree: &Tree, number: usize) -> Vec<PathBuf> {
     let (ca, spec) = tree.spec("apiserver", tree.plan.now + days(300));
     let pairs: Vec<_> = (0..100).map(|_| ca.issue(&spec)).collect();
     (0..number)

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a bench that cannot go on fails")]
 
 mod calendar;
+mod check;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -209,6 +209,9 @@ kind: KubeletConfiguration
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $pki/ca.crt}}
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
+# a machine whose disk is rather full is none of the node's business
+evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
+imageGCHighThresholdPercent: 100
 failSwapOn: false
 rotateCertificates: true
 serverTLSBootstrap: true
@@ -285,7 +288,11 @@ node_files() { # NODE
   /usr/bin/python3 "$here/pki.py" authorities "$dir" "${authorities[@]}"
   phase "$n" certs all
   phase "$n" kubeconfig all
-  [ "$etcd" = host ] || phase "$n" etcd local
+  if [ "$etcd" = stacked ]; then
+    phase "$n" etcd local
+    # a kubelet that starts refuses for good a static pod that asks for storage before it has measured its own
+    sed -i '/ephemeral-storage: /d' "$data/node$n$kubernetes/manifests/etcd.yaml"
+  fi
 }
 
 control_plane() { # NODE

@@ -6,7 +6,7 @@
 #
 # Builds what the clusters need (first time: 5 minutes); starts each, plays its scenarios, takes it down. One line a scenario;
 # the output of those that failed is shown and kept, with the clusters' logs. ETCD=host or ETCD=stacked plays on that cluster
-# alone; KEEP_CLUSTER=1 leaves the last one up.
+# alone; KEEP_CLUSTER=1 leaves the last one up. NODES=3 ETCD=stacked adds what wants an etcd with a quorum.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -373,6 +373,49 @@ what_was_renewed_by_hand_is_put_to_use() {
   skips
 }
 
+# `check` and kubeadm, of every certificate that both know: kubeadm's table is exact to the minute, the certificates themselves are
+# to the second.
+check_agrees_with_kubeadm() {
+  local name first code=0
+  prepare 5 # less than the days-buffer
+  first=$(state)
+  on_node kubeadm certs check-expiration --cert-dir "$pki" >"$logs/kubeadm.txt" 2>/dev/null
+  on_node "$program" check -o json >"$logs/check.json" || code=$?
+  equal "exit code of check, with certificates that should have been renewed" 2 "$code"
+  for name in "${leaves[@]}"; do echo "$name $(leaf "$name" | openssl x509 -noout -enddate)"; done >"$logs/ends.txt"
+  /usr/bin/python3 - "$logs/kubeadm.txt" "$logs/check.json" "$logs/ends.txt" <<'END'
+import datetime, json, re, sys
+table, report, ends = open(sys.argv[1]).read(), json.load(open(sys.argv[2])), open(sys.argv[3]).read()
+ours = {one["name"]: datetime.datetime.strptime(one["expirationDate"], "%Y-%m-%dT%H:%M:%SZ")
+        for one in report["certificates"] + report["certificateAuthorities"] if one["expirationDate"]}
+theirs = dict(re.findall(r"^(\S+) +(\w{3} \d\d, \d{4} \d\d:\d\d) UTC", table, re.M))
+bad = [f"kubeadm says {end} of {name}, check says {ours.get(name)}" for name, end in theirs.items()
+       if name not in ours or ours[name].strftime("%b %d, %Y %H:%M") != end]
+seconds = dict(re.findall(r"^(\S+) notAfter=(.*) GMT$", ends, re.M))
+bad += [f"{name} ends {end}, check says {ours.get(name)}" for name, end in seconds.items()
+        if ours.get(name) != datetime.datetime.strptime(end, "%b %d %H:%M:%S %Y")]
+print(f"{len(theirs)} of kubeadm, {len(seconds)} to the second")
+bad += ["too few were compared"] if len(theirs) < len(seconds) + 2 or len(seconds) < 6 else []
+sys.exit("\n".join(bad) or 0)
+END
+  code=0
+  on_node "$program" check >"$output" || code=$?
+  ended 2 "$code" check
+  says "$output" 'could renew   yes'
+  says "$output" 'in use: kube-apiserver, kube-controller-manager, kube-scheduler, etcd'
+  code=0
+  on_node "$program" check -q --textfile "$logs/metrics.prom" || code=$?
+  equal "exit code of check -q" 2 "$code"
+  says "$logs/metrics.prom" 'k8s_certs_renew_component_verdict{component="kube-scheduler",verdict="in_use"} 1'
+  unchanged "$first"
+  run 0 run --textfile "$logs/metrics.prom"
+  says "$logs/metrics.prom" 'k8s_certs_renew_last_exit_code 0'
+  code=0
+  on_node "$program" check >"$output" || code=$?
+  printf '%s\n(exit %s)\n' "$(cat "$output")" "$code"
+  says_not "$output" critical
+}
+
 # A second kube-controller-manager, which is not the leader, outlives its certificate without a word to /healthz. The first one
 # was restarted since the renewal, and hides nothing.
 a_standby_with_an_expired_certificate_is_stale() {
@@ -456,6 +499,32 @@ a_static_pod_etcd_is_restarted_when_asked() {
   skips
 }
 
+# A restart that goes wrong would cost the cluster its quorum. On three nodes only (NODES=3).
+while_another_etcd_member_is_down_nothing_is_restarted() {
+  prepare 5
+  remember
+  trap 'start_other_member || true' EXIT # of the scenario
+  on_other_node mv /etc/kubernetes/manifests/etcd.yaml /etc/kubernetes/etcd.yaml
+  within 60 other_member_is_gone || fail "etcd of node2 does not end"
+  run 23 run
+  says "$output" "etcd member 'node2' is not healthy"
+  renewed "$before" "${leaves[@]}"
+  not_restarted "${components[@]}"
+  start_other_member
+  within 60 other_member_is_healthy || fail "etcd of node2 does not come back"
+  remember
+  run 0 run
+  says "$output" '## Restarting only: kube-apiserver, kube-controller-manager, kube-scheduler ##'
+  all_restarted_and_working
+  in_use
+  skips
+}
+
+on_other_node() { "$here/cluster.sh" exec -n 2 "$@"; }
+start_other_member() { on_other_node sh -c 'cd /etc/kubernetes && if [ -f etcd.yaml ]; then mv etcd.yaml manifests/; fi'; }
+other_member_is_gone() { [ -z "$(on_other_node crictl ps --name '^etcd$' -q)" ]; }
+other_member_is_healthy() { on_other_node curl -sf --max-time 2 http://127.0.0.1:2381/health | grep -q '"health":"true"'; }
+
 # Sets `scenarios`: all that are played where etcd runs on the host, or as a static pod.
 scenarios_of() { # host|stacked
   scenarios=(
@@ -465,6 +534,7 @@ scenarios_of() { # host|stacked
     the_first_year_outage_is_repaired
     a_terminated_run_leaves_whole_files_and_can_be_finished
     what_was_renewed_by_hand_is_put_to_use
+    check_agrees_with_kubeadm
   )
   case $1 in
     host)
@@ -483,6 +553,7 @@ scenarios_of() { # host|stacked
         killed_after_the_first_pod_and_before_the_copy_a_run_is_finished_by_the_next
         a_static_pod_etcd_is_restarted_when_asked
       )
+      [ "${NODES:-1}" -lt 3 ] || scenarios+=(while_another_etcd_member_is_down_nothing_is_restarted)
       ;;
   esac
 }

@@ -151,7 +151,16 @@ fn restarts(decision: &Decision) -> Vec<(&str, Cause)> {
 }
 
 fn seen(name: &str, verdict: Verdict) -> Component {
-    Component { name: name.into(), verdict, reason: "started 3 d ago".into(), process: None, served: None }
+    Component {
+        name: name.into(),
+        verdict,
+        reason: "started 3 d ago".into(),
+        process: None,
+        served: None,
+        covers: Vec::new(),
+        rereads: Vec::new(),
+        expected: false,
+    }
 }
 
 fn alarms(decision: &Decision) -> Vec<(u8, &str)> {

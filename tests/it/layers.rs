@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Each module below `src`, and its layer.
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 22] = [
     ("cli", 7),
+    ("check", 6),
     ("run", 6),
     ("restore", 6),
     ("report", 6),
@@ -28,9 +29,17 @@ const LAYERS: [(&str, u8); 21] = [
     ("main", 8),
 ];
 
-/// Layer 6 has an order of its own: the run uses reports, and both use settings; restore looks at the node as the run does.
-const WITHIN: [(&str, &str); 5] =
-    [("run", "report"), ("run", "settings"), ("report", "settings"), ("restore", "run"), ("restore", "report")];
+/// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings.
+const WITHIN: [(&str, &str); 8] = [
+    ("check", "run"),
+    ("check", "report"),
+    ("check", "settings"),
+    ("restore", "run"),
+    ("restore", "report"),
+    ("run", "report"),
+    ("run", "settings"),
+    ("report", "settings"),
+];
 
 #[test]
 fn imports_go_one_way() {

@@ -9,6 +9,7 @@ use chrono_tz::Tz;
 use k8s_certs_renew::calendar::Calendar;
 use k8s_certs_renew::files::{Replace, Root};
 use k8s_certs_renew::node::unit_files::Unit;
+use k8s_certs_renew::settings::armed::Armed;
 use k8s_certs_renew::settings::timer::{
     DEFAULT_ON_CALENDAR, DEFAULT_TIMER, TimerSettings, next_firing, pending_firing,
 };
@@ -333,4 +334,31 @@ fn list_settings_add_up_and_single_ones_take_the_last() {
     assert_eq!(unit.values("Service", "ExecStartPre"), ["c"]);
     assert_eq!(unit.last("Service", "Type"), Some("oneshot"));
     assert_eq!(unit.last("Service", "User"), None);
+}
+
+#[test]
+fn a_timer_is_armed_where_it_is_there_and_enabled_and_so_is_its_service() {
+    let usr = "/usr/lib/systemd/system";
+    let etc = "/etc/systemd/system";
+    let tree = Tree::new(&[]);
+    let look = || Armed::look(&tree.root, DEFAULT_TIMER).unwrap();
+    let why = |armed: Armed| match armed {
+        Armed::No(why) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(look(), Armed::NoTimer);
+    tree.write(&format!("{usr}/k8s-certs-renew.timer"), "[Timer]\nOnCalendar=daily\n");
+    assert_eq!(why(look()), "k8s-certs-renew.timer starts k8s-certs-renew.service, which is not installed");
+    tree.write(&format!("{usr}/k8s-certs-renew.service"), "[Service]\nExecStart=/bin/true\n");
+    assert!(why(look()).contains("systemctl enable --now k8s-certs-renew.timer"));
+    tree.link(&format!("{etc}/timers.target.wants/k8s-certs-renew.timer"), &format!("{usr}/k8s-certs-renew.timer"));
+    assert_eq!(look(), Armed::Yes);
+    tree.link(&format!("{etc}/k8s-certs-renew.service"), "/dev/null");
+    assert_eq!(why(look()), "k8s-certs-renew.timer starts k8s-certs-renew.service, which is masked");
+    tree.write(&format!("{etc}/k8s-certs-renew.timer.d/own.conf"), "[Timer]\nUnit=other.service\n");
+    assert_eq!(why(look()), "k8s-certs-renew.timer starts other.service, which is not installed");
+    tree.write(&format!("{etc}/other.service"), "[Service]\nExecStart=/bin/true\n");
+    assert_eq!(look(), Armed::Yes);
+    tree.link(&format!("{etc}/k8s-certs-renew.timer"), "/dev/null");
+    assert_eq!(look(), Armed::NoTimer);
 }

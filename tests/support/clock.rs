@@ -21,12 +21,13 @@ pub struct StillClock {
 impl StillClock {
     /// A clock that shows `now`.
     ///
-    /// Each clock begins an hour after the one before, so that several runs on one node come one after another.
+    /// Each clock begins an hour after the one before, so that several runs on one node come one after another; and the first
+    /// of them three years after the boot, so that they come after runs by the machine's own clock.
     pub fn at(now: DateTime<Utc>) -> Self {
         static HOURS: AtomicU64 = AtomicU64::new(0);
         Self {
             now,
-            begin: Duration::from_secs(100_000 + 3600 * HOURS.fetch_add(1, Ordering::Relaxed)),
+            begin: Duration::from_secs(100_000_000 + 3600 * HOURS.fetch_add(1, Ordering::Relaxed)),
             synchronised: Some(true),
             slept_ms: AtomicU64::new(0),
             sleeps: AtomicU32::new(0),

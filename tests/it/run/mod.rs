@@ -25,7 +25,7 @@ mod renewing;
 mod restarting;
 mod restore;
 mod schedule;
-mod seen;
+pub mod seen;
 mod settings;
 mod story;
 mod waiting;

@@ -71,7 +71,7 @@ fn killed_with_kubeadm_in_the_middle_of_a_file_a_run_is_made_up_for() {
 type InCalls = (&'static str, fn() -> Vec<Renewal>, &'static str, Point);
 
 /// Boundaries of a renewal that kubeadm does not do in one go.
-const OTHERS: [InCalls; 4] = [
+const OTHERS: [InCalls; 5] = [
     (
         "renew all has stopped half-way, not answered",
         || vec![Renewal::StopsAt("front-proxy-client".to_owned())],
@@ -87,6 +87,12 @@ const OTHERS: [InCalls; 4] = [
     (
         "a torn pair, before it is put back",
         || vec![Renewal::Tears("apiserver".to_owned()), Renewal::Ordinary],
+        "certs renew all",
+        Point::After,
+    ),
+    (
+        "another CA's signature, before it is put back",
+        || vec![Renewal::AnotherCa("apiserver".to_owned()), Renewal::Ordinary],
         "certs renew all",
         Point::After,
     ),

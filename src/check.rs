@@ -1,0 +1,200 @@
+//! Looking and judging without changing anything: what `check` reports.
+
+mod advice;
+mod also;
+mod authorities;
+mod clock;
+mod findings;
+mod machine;
+mod next_run;
+mod renewable;
+mod rows;
+mod unseen;
+
+use std::path::PathBuf;
+
+use chrono_tz::Tz;
+
+use crate::decision::Decision;
+use crate::evidence::beyond;
+use crate::inventory::{Certificate, Inventory, trust};
+use crate::journal::Journal;
+use crate::node::Node;
+use crate::node::proc::Processes;
+use crate::plan::plan;
+use crate::report::check_report::{CheckReport, ComponentRow, Finding, JobFacts, Limits, Status};
+use crate::run::Job;
+use crate::run::survey::{Survey, survey};
+use crate::settings::armed::Armed;
+use crate::settings::schedule::{Schedule, pending_schedule, unknown};
+
+/// Looks at the node as a dry run of the job would, and judges all of it. Never fails: what cannot be known is a finding.
+///
+/// `also` are further files with certificates or kubeconfigs, and patterns of such.
+pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
+    let node = Node::look(job.root.clone(), &job.overrides);
+    let mut report = empty(job, &node);
+    for finding in &node.findings {
+        say(&mut report, Status::Unknown, &finding.path.display().to_string(), finding.message.clone());
+    }
+    let schedule = match pending_schedule(&job.root, &job.wishes, job.now) {
+        Ok(schedule) => schedule,
+        Err(failure) => {
+            if report.control_plane {
+                say(&mut report, Status::Unknown, "schedule", failure.to_string());
+            }
+            // everything else is judged by the days-buffer alone
+            unknown(job.wishes.days_buffer, job.now)
+        }
+    };
+    report.zone = schedule.zone;
+    let processes = Processes::read(&job.root);
+    let (survey, beyond) = std::thread::scope(|scope| {
+        let beyond = scope.spawn(|| beyond::look(&node, processes.as_ref(), job.deadlines.handshakes));
+        (survey(job, &node, processes.as_ref(), schedule), beyond.join().unwrap_or_default())
+    });
+    let survey = match survey {
+        Ok(survey) => survey,
+        Err(failure) => {
+            say(&mut report, Status::Unknown, "node", failure.to_string());
+            return finished(report);
+        }
+    };
+    report.node.clone_from(&survey.found.node_name);
+    report.job = job_facts(&survey.journal);
+    armed(&mut report, job);
+    let also = further(&mut report, &node, also);
+    let (files, kubeconfigs) = trust(&node, &survey.found.inventory, &also);
+    let beside = authorities::beside(&survey.found.inventory.authorities, &files, &kubeconfigs, job.now);
+    let judge = rows::Judge { survey: &survey, limits, now: job.now, control_plane: report.control_plane };
+    report.rows = judge.rows(&also, &beyond, &beside.certificates);
+    report.findings.extend(beside.findings);
+    let live = processes.is_some();
+    let components = survey.evidence.components.iter();
+    report.components = components
+        .map(|component| ComponentRow { status: findings::of_component(component, live), component: component.clone() })
+        .collect();
+    if report.control_plane {
+        decided(&mut report, job, &node, &survey);
+    }
+    if report.rows.is_empty() {
+        let nothing = format!("no certificate of a Kubernetes node is below '{}'", job.root);
+        say(&mut report, Status::Unknown, "node", nothing);
+    }
+    let found = findings::findings(&report, &survey, &beyond);
+    report.findings.extend(found);
+    report.dates = clock::explain(&machine::facts(job, &report, &survey));
+    report.unseen = unseen::unseen(job, &report, live);
+    finished(report)
+}
+
+fn empty(job: &Job<'_>, node: &Node) -> CheckReport {
+    CheckReport {
+        at: job.now,
+        node: String::new(),
+        control_plane: node.is_control_plane(),
+        zone: Tz::UTC,
+        schedule: None,
+        rows: Vec::new(),
+        components: Vec::new(),
+        decision: Decision::default(),
+        steps: Vec::new(),
+        next_run: None,
+        could_renew: None,
+        job: JobFacts::default(),
+        dates: None,
+        findings: Vec::new(),
+        unseen: Vec::new(),
+        status: Status::Ok,
+    }
+}
+
+fn say(report: &mut CheckReport, status: Status, about: &str, message: String) {
+    report.findings.push(Finding { status, about: about.to_owned(), message });
+}
+
+/// What is in the files that were named, and what is to be said of those that hold nothing.
+fn further(report: &mut CheckReport, node: &Node, also: &[PathBuf]) -> Vec<Certificate> {
+    let files = also::files(&node.root, also);
+    for (path, why) in &files.without {
+        let status = if why.starts_with("matches") { Status::Warning } else { Status::Unknown };
+        say(report, status, &path.display().to_string(), format!("{why} (--also)"));
+    }
+    let named = Inventory::read_also(node, &files.named, report.at);
+    for (path, _) in files.named.iter().zip(&named).filter(|(_, found)| found.is_empty()) {
+        let message = "no certificate is in it (--also)".to_owned();
+        say(report, Status::Unknown, &path.display().to_string(), message);
+    }
+    let matched = Inventory::read_also(node, &files.matched, report.at);
+    let passed_over = matched.iter().filter(|found| found.is_empty()).count();
+    if passed_over > 0 {
+        let message = format!("{passed_over} of {} files that match hold no certificate", matched.len());
+        say(report, Status::Ok, "--also", message);
+    }
+    named.into_iter().chain(matched).flatten().collect()
+}
+
+/// What a run would do, and whether it could.
+fn decided(report: &mut CheckReport, job: &Job<'_>, node: &Node, survey: &Survey) {
+    for warning in survey.warnings.iter().chain(&survey.schedule.warnings) {
+        say(report, Status::Warning, "job", warning.clone());
+    }
+    report.decision = survey.decision.clone();
+    report.steps =
+        plan(&survey.decision, job.backup_dir, job.deadlines.reread).iter().map(ToString::to_string).collect();
+    if let Some(why) = &survey.decision.refused {
+        say(report, Status::Critical, "clock", format!("a run would renew nothing: {why}"));
+    }
+    report.could_renew = renewable::could_renew(job, node, survey);
+    let obstacles = report.could_renew.iter().flat_map(|could| could.of_the_ground.clone()).collect::<Vec<_>>();
+    for obstacle in obstacles {
+        say(report, Status::Warning, "renewal", format!("could not be done now: {obstacle}"));
+    }
+    if is_known(&survey.schedule) {
+        report.next_run = next_run::next_run(job, survey);
+        report.schedule = Some(survey.schedule.clone());
+    }
+}
+
+fn is_known(schedule: &Schedule) -> bool {
+    !schedule.expressions.is_empty()
+}
+
+fn job_facts(journal: &Journal) -> JobFacts {
+    JobFacts {
+        last_run: journal.last_run,
+        last_success: journal.last_success,
+        last_exit: journal.last_exit,
+        last_duration: journal.last_duration_ms.map(std::time::Duration::from_millis),
+        restart_pending: journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default(),
+        timer_armed: None,
+    }
+}
+
+/// Whether the timer is set. That there is none has been said with the schedule, and who gives one needs none.
+fn armed(report: &mut CheckReport, job: &Job<'_>) {
+    let armed = match Armed::look(&job.root, job.wishes.timer) {
+        Ok(armed) => armed,
+        Err(error) => {
+            let message = format!("cannot tell whether the timer is armed: {error}");
+            report.findings.push(Finding { status: Status::Unknown, about: "timer".to_owned(), message });
+            return;
+        }
+    };
+    report.job.timer_armed = Some(armed == Armed::Yes);
+    if let Armed::No(why) = armed
+        && report.control_plane
+    {
+        report.findings.push(Finding { status: Status::Warning, about: "timer".to_owned(), message: why });
+    }
+}
+
+/// Sorts what was found, and takes the worst of all.
+fn finished(mut report: CheckReport) -> CheckReport {
+    report.findings.sort_by(|one, other| other.status.cmp(&one.status).then_with(|| one.about.cmp(&other.about)));
+    let of_rows = report.rows.iter().map(|row| row.status);
+    let of_components = report.components.iter().map(|row| row.status);
+    let of_findings = report.findings.iter().map(|finding| finding.status);
+    report.status = of_rows.chain(of_components).chain(of_findings).max().unwrap_or(Status::Ok);
+    report
+}

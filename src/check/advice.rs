@@ -1,0 +1,39 @@
+//! What to do about each thing that can be wrong with a certificate.
+
+use crate::inventory::Problem;
+
+/// What to do, where more is to be done than to renew it.
+pub fn advice(problem: &Problem) -> Option<&'static str> {
+    Some(match problem {
+        Problem::Missing => {
+            "restore it from a backup (/var/lib/k8s-certs-renew/backups), or have it made anew (kubeadm init phase certs, kubeadm init phase kubeconfig)"
+        }
+        Problem::DanglingLink { .. } => "put back what the link leads to",
+        Problem::Unreadable(why) if why.contains("ermission denied") => "look as root",
+        Problem::Unreadable(_) => "put the file back in its place",
+        Problem::NotACertificate(_) | Problem::BadKubeconfig(_) => {
+            "restore it from a backup (/var/lib/k8s-certs-renew/backups)"
+        }
+        Problem::KeyMissing | Problem::KeyUnreadable(_) | Problem::KeyMismatch => {
+            "restore certificate and key together from a backup, or renew both"
+        }
+        Problem::NotSignedByCa { .. } => "renew it, or put the CA back that signed it",
+        Problem::CaMismatch { .. } | Problem::CaInKubeconfig(_) => {
+            "whoever uses it refuses kube-apiserver's certificate: put ca.crt into its certificate-authority-data"
+        }
+        Problem::NotFirst => "put it first in the file",
+        Problem::NotALink => {
+            "stop kubelet, move the file to kubelet-client-2000-01-01-00-00-00.pem beside it, put a link to that in its place, start kubelet"
+        }
+        Problem::NotTheRotated { .. } => {
+            "let client-certificate and client-key in kubelet.conf name that file, then: systemctl restart kubelet"
+        }
+        Problem::ServerNotNamed { .. } => {
+            "if that is an old address, set the right one in it; else add it to kube-apiserver's certificate (certSANs in kubeadm's configuration)"
+        }
+        Problem::CannotBeJudged(_)
+        | Problem::Expired { .. }
+        | Problem::NotYetValid { .. }
+        | Problem::OutlivesCa { .. } => return None,
+    })
+}
