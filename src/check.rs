@@ -16,9 +16,12 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 
 use crate::decision::Decision;
-use crate::evidence::beyond;
+use crate::evidence::{Moment, beyond};
 use crate::inventory::{Certificate, Inventory, trust};
 use crate::journal::Journal;
+use crate::kubelet::check::in_passing;
+use crate::kubelet::finding::KubeletFinding;
+use crate::kubelet::view::{Looked, View};
 use crate::node::Node;
 use crate::node::proc::Processes;
 use crate::plan::plan;
@@ -83,6 +86,7 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     }
     let found = findings::findings(&report, &survey, &beyond);
     report.findings.extend(found);
+    kubelet(&mut report, job, &node, processes.as_ref(), &survey);
     report.dates = clock::explain(&machine::facts(job, &report, &survey));
     report.unseen = unseen::unseen(job, &report, live);
     finished(report)
@@ -104,6 +108,7 @@ fn empty(job: &Job<'_>, node: &Node) -> CheckReport {
         job: JobFacts::default(),
         dates: None,
         findings: Vec::new(),
+        kubelet: Vec::new(),
         unseen: Vec::new(),
         status: Status::Ok,
     }
@@ -168,6 +173,27 @@ fn job_facts(journal: &Journal) -> JobFacts {
         last_duration: journal.last_duration_ms.map(std::time::Duration::from_millis),
         restart_pending: journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default(),
         timer_armed: None,
+    }
+}
+
+/// What keeps kubelet's own certificates from rotating. What has been said of a file is not said again.
+fn kubelet(report: &mut CheckReport, job: &Job<'_>, node: &Node, processes: Option<&Processes>, survey: &Survey) {
+    let looked = Looked {
+        node,
+        inventory: &survey.found.inventory,
+        processes,
+        kubelet: survey.evidence.get("kubelet"),
+        now: job.now,
+        at: Moment { now: job.clock.now(), since_boot: job.clock.since_boot() },
+    };
+    let (states, found) = in_passing(&View::new(looked));
+    report.kubelet = states;
+    for KubeletFinding { status, about, seen, why, mend, .. } in found {
+        let told = |known: &Finding| known.about == about && known.status >= status;
+        if !report.findings.iter().any(told) {
+            let mend = mend.unwrap_or_default();
+            say(report, status, &about, format!("{seen}: {why}; {mend}"));
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub mod plan;
 pub mod steps;
 
 pub mod check;
+pub mod kubelet;
 pub mod report;
 pub mod restore;
 pub mod run;

@@ -16,16 +16,20 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
 use crate::decision::{Cause, Decision, RestartPolicy, kubeadm_leaves};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Moment};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::host::{Clock, Signals};
 use crate::inventory::Inventory;
 use crate::journal::Journal;
+use crate::kubelet::check::in_passing;
+use crate::kubelet::finding::KubeletFinding;
+use crate::kubelet::view::{Looked, View};
 use crate::lock::{Lock, LockError};
 use crate::node::proc::Processes;
 use crate::node::{Node, Overrides};
 use crate::plan::{Step, plan};
+use crate::report::check_report::KubeletState;
 use crate::report::{Console, Outcome, RunReport, StepReport};
 use crate::settings::schedule::{Wishes, schedule};
 use crate::steps::preflight::{Needs, Tools, preflight};
@@ -95,6 +99,7 @@ pub fn run(job: &Job<'_>, console: &mut Console<'_>) -> RunReport {
         evidence: Evidence::default(),
         decision: Decision::default(),
         steps: Vec::new(),
+        kubelet: Vec::new(),
         exit: Exit::Ok,
         error: None,
     };
@@ -156,6 +161,8 @@ fn locked(
     report.before = found.inventory.clone();
     report.decision = decision.clone();
     report.schedule = Some(schedule);
+    let kubelet = kubelet(job, node, processes.as_ref(), &report.before, &report.evidence);
+    report.kubelet = kubelet.0;
     narrate::before(console, report, node);
     for warning in &warnings {
         console.warn(warning);
@@ -170,6 +177,7 @@ fn locked(
         .collect();
     let mut exits: Vec<Exit> = decision.alarms.iter().map(|alarm| alarm.exit).collect();
     if steps.is_empty() {
+        narrate::kubelet(console, &kubelet.1);
         if let Some(open) = &journal.open {
             narrate::owed(console, open);
             exits.push(Exit::Deferred);
@@ -190,6 +198,7 @@ fn locked(
         deadlines: &job.deadlines,
     };
     if job.dry_run {
+        narrate::kubelet(console, &kubelet.1);
         exits.extend(rehearse(job, &context, console, report, &found, &journal, &steps)?);
         report.exit = Exit::worst(exits);
         return Ok(());
@@ -204,8 +213,22 @@ fn locked(
     narrate::images(console, &ground.images);
     let walk = Walk { job, context, ground, config, files, found: &found, lock, began };
     exits.extend(walk.walk(&steps, journal, console, report)?);
+    narrate::kubelet(console, &kubelet.1);
     report.exit = Exit::worst(exits);
     Ok(())
+}
+
+/// What keeps kubelet's own certificates from rotating: told, and never acted on.
+fn kubelet(
+    job: &Job<'_>,
+    node: &Node,
+    processes: Option<&Processes>,
+    inventory: &Inventory,
+    evidence: &Evidence,
+) -> (Vec<KubeletState>, Vec<KubeletFinding>) {
+    let at = Moment { now: job.clock.now(), since_boot: job.clock.since_boot() };
+    let kubelet = evidence.get("kubelet");
+    in_passing(&View::new(Looked { node, inventory, processes, kubelet, now: job.now, at }))
 }
 
 /// Alone: no other run of this program.

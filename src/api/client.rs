@@ -1,4 +1,4 @@
-//! One request, GET or POST, to one address.
+//! One request to one address.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -50,6 +50,39 @@ pub struct Reply {
     pub leaf_der: Option<Vec<u8>>,
 }
 
+/// A request that is more than a question for a short page.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// GET, or what changes something.
+    pub method: Method,
+    /// The path, with its query, if any.
+    pub path: &'a str,
+    /// The body, for POST and PUT.
+    pub json: &'a str,
+    /// A token to log in by (`Authorization: Bearer`).
+    pub bearer: Option<&'a str>,
+    /// How many bytes of the reply's body are kept; a body of just this length may be one that was cut off.
+    pub largest: u64,
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Asks.
+    Get,
+    /// Creates, or asks with a body.
+    Post,
+    /// Replaces.
+    Put,
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Without the token, and without the body, which may hold one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("method", &self.method).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
@@ -82,7 +115,8 @@ pub fn get(
     expected_leaf: Option<&[u8]>,
     deadline: Duration,
 ) -> Result<Reply, ApiError> {
-    exchange(target, path, None, identity, expected_leaf, deadline)
+    let request = Request { method: Method::Get, path, json: "", bearer: None, largest: LARGEST };
+    send(target, &request, identity, expected_leaf, deadline)
 }
 
 /// Sends JSON to `path` by POST, and waits for the whole reply, as [`get`] does. For questions: etcd's gateway takes every one by POST
@@ -97,13 +131,17 @@ pub fn post(
     identity: Option<&Identity>,
     deadline: Duration,
 ) -> Result<Reply, ApiError> {
-    exchange(target, path, Some(json), identity, None, deadline)
+    let request = Request { method: Method::Post, path, json, bearer: None, largest: LARGEST };
+    send(target, &request, identity, None, deadline)
 }
 
-fn exchange(
+/// Sends any request, as [`get`] does.
+///
+/// # Errors
+/// As [`get`].
+pub fn send(
     target: &Target,
-    path: &str,
-    json: Option<&str>,
+    request: &Request<'_>,
     identity: Option<&Identity>,
     expected_leaf: Option<&[u8]>,
     deadline: Duration,
@@ -132,15 +170,24 @@ fn exchange(
         .build();
     // The connection is there already, so that its errors come back as they are and not through ureq.
     let agent = ureq::Agent::with_parts(config, Ready(Mutex::new(Some(transport))), Here(target.addr));
-    let url = url(target, path);
-    let answered = match json {
-        Some(json) => agent.post(url).content_type("application/json").send(json),
-        None => agent.get(url).call(),
+    let url = url(target, request.path);
+    let bearer = request.bearer.map(|token| format!("Bearer {token}"));
+    let answered = match request.method {
+        Method::Get => logged_in(agent.get(url), bearer).call(),
+        Method::Post => logged_in(agent.post(url), bearer).content_type("application/json").send(request.json),
+        Method::Put => logged_in(agent.put(url), bearer).content_type("application/json").send(request.json),
     };
     let mut response = answered.map_err(ApiError::from)?;
     let mut body = Vec::new();
-    response.body_mut().as_reader().take(LARGEST).read_to_end(&mut body).map_err(ApiError::from)?;
+    response.body_mut().as_reader().take(request.largest).read_to_end(&mut body).map_err(ApiError::from)?;
     Ok(Reply { status: response.status().as_u16(), body: String::from_utf8_lossy(&body).into_owned(), leaf_der })
+}
+
+fn logged_in<B>(builder: ureq::RequestBuilder<B>, bearer: Option<String>) -> ureq::RequestBuilder<B> {
+    match bearer {
+        Some(bearer) => builder.header("Authorization", bearer),
+        None => builder,
+    }
 }
 
 fn url(target: &Target, path: &str) -> String {

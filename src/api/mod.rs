@@ -6,5 +6,5 @@ pub mod client;
 mod socket;
 pub mod tls;
 
-pub use client::{ApiError, Reply, Scheme, Target, get, post};
+pub use client::{ApiError, Method, Reply, Request, Scheme, Target, get, post, send};
 pub use tls::{Identity, Seen, TlsError, handshake};

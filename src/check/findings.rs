@@ -129,7 +129,11 @@ fn who(certificate: &Certificate, report: &CheckReport) -> String {
             "nothing renews it here, as this is no control-plane node: delete it if it is of no use, else copy it anew from a control plane".to_owned()
         }
         Manager::Kubeadm => "no run renews it".to_owned(),
-        Manager::Kubelet => "delete it and its key, then: systemctl restart kubelet".to_owned(),
+        Manager::Kubelet if is_self_signed_of_kubelet(certificate) => {
+            "delete it and its key, then: systemctl restart kubelet".to_owned()
+        }
+        // never the one that it logs in with: the node would be lost
+        Manager::Kubelet => "see: k8s-certs-renew kubelet check".to_owned(),
         Manager::Etcd => "whoever set up etcd renews it".to_owned(),
         Manager::External => "whoever issued it renews it".to_owned(),
     }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::calendar::CalendarArgs;
+use super::kubelet::KubeletVerb;
 
 const COPY: &str = "/root/.kube/config";
 const BACKUPS: &str = "/var/lib/k8s-certs-renew/backups";
@@ -35,6 +36,12 @@ pub enum Verb {
     Check(Box<CheckArgs>),
     /// Explain OnCalendar expressions: normal form and next firings
     Calendar(CalendarArgs),
+    /// kubelet's own certificates: see whether they rotate, say why not, and help
+    Kubelet {
+        /// What to do.
+        #[command(subcommand)]
+        verb: KubeletVerb,
+    },
     /// List the backups that runs have made, or put one of them back
     Restore(RestoreArgs),
 }

@@ -3,6 +3,9 @@
 pub mod args;
 pub mod calendar;
 mod check;
+mod kubelet;
+mod kubelet_approve;
+mod kubelet_rbac;
 mod restore;
 mod run;
 mod textfile;
@@ -66,7 +69,8 @@ impl Process<'_> {
 pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(process, out, err)));
     // monitoring knows four codes, and takes any other for one of them
-    let told = |exit| if check::is_asked_for(&process.argv) { check::plugin(exit) } else { exit };
+    let is_plugin = check::is_asked_for(&process.argv) || kubelet::is_asked_for(&process.argv);
+    let told = |exit| if is_plugin { check::plugin(exit) } else { exit };
     let failure = match result {
         Ok(Ok(exit)) => return told(exit),
         Ok(Err(failure)) => failure,
@@ -96,6 +100,7 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         Some(Verb::Run(args)) => run::run(&args, process, out, err),
         Some(Verb::Check(args)) => check::run(&args, process, out, err),
         Some(Verb::Calendar(args)) => calendar::run(&args, process.clock.now(), out),
+        Some(Verb::Kubelet { verb }) => kubelet::run(&verb, process, out, err),
         Some(Verb::Restore(args)) => restore::run(&args, process, out, err),
     }
 }

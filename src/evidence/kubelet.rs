@@ -17,6 +17,8 @@ use crate::node::proc::Process;
 use crate::node::yaml;
 
 const NAME: &str = "kubelet";
+/// kubelet's own `--cert-dir`.
+const CERT_DIR: &str = "/var/lib/kubelet/pki";
 
 /// Judges it. None on a node without any sign of a kubelet.
 pub(super) fn look(input: &Input<'_>) -> Option<Component> {
@@ -70,7 +72,17 @@ fn serving(input: &Input<'_>, process: &Process, config: &Value) -> Option<Certi
             None => Inventory::read_files(input.node, &[path], input.at.now).into_iter().next(),
         };
     }
-    ["kubelet-server-current.pem", "kubelet.crt"].into_iter().find_map(|name| input.inventory.get(name)).cloned()
+    let names = [("kubelet-server-current.pem", "kubelet-server-current.pem"), ("kubelet.crt", "kubelet.key")];
+    match flag(&process.argv, "--cert-dir")
+        .map(Path::new)
+        .filter(|dir| dir.is_absolute() && *dir != Path::new(CERT_DIR))
+    {
+        Some(dir) => {
+            let (file, key) = names.iter().find(|(file, _)| input.node.root.exists(&dir.join(file)))?;
+            Some(Inventory::read_pair(input.node, &dir.join(file), &dir.join(key), input.at.now))
+        }
+        None => names.iter().find_map(|(name, _)| input.inventory.get(name)).cloned(),
+    }
 }
 
 pub(super) fn config(root: &Root, process: &Process) -> Value {

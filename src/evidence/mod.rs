@@ -11,7 +11,7 @@ mod kubelet;
 mod served;
 mod started;
 mod starters;
-mod version;
+pub mod version;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -169,6 +169,11 @@ pub fn gather(input: &Input<'_>) -> Evidence {
         }
     }
     Evidence { components, loopback }
+}
+
+/// Likewise for kubelet alone. None on a node without any sign of one.
+pub fn kubelet(input: &Input<'_>) -> Option<Component> {
+    kubelet::look(input)
 }
 
 impl<'a> Input<'a> {

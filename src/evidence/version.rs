@@ -29,14 +29,19 @@ pub fn reloads_client_files(version: Option<Version>) -> bool {
     version.is_some_and(|version| version >= (1, 18))
 }
 
-fn tag(image: &str) -> Option<Version> {
-    let image = image.split('@').next()?;
-    let (_, tag) = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'))?;
-    let mut numbers = tag.strip_prefix('v')?.split('.').map(|part| {
+/// The version in a text such as `v1.29.3`; None where it is none.
+pub fn parse(text: &str) -> Option<Version> {
+    let mut numbers = text.strip_prefix('v')?.split('.').map(|part| {
         let digits = part.find(|c: char| !c.is_ascii_digit()).map_or(part, |end| &part[..end]);
         digits.parse().ok()
     });
     Some((numbers.next()??, numbers.next()??))
+}
+
+fn tag(image: &str) -> Option<Version> {
+    let image = image.split('@').next()?;
+    let (_, tag) = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'))?;
+    parse(tag)
 }
 
 #[cfg(test)]

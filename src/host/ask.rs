@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::Signals;
 
-/// Reads a line from a terminal; see [`line`].
+/// Reads a line from a terminal; see [`line()`].
 pub type Answer = fn(&Signals) -> io::Result<Option<String>>;
 
 /// How long a signal may go unnoticed, in nanoseconds: one that comes just before the wait does not end it.

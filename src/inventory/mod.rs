@@ -12,7 +12,7 @@ pub mod signature;
 mod trust;
 pub mod x509;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
 
@@ -67,6 +67,15 @@ impl Inventory {
         let (authorities, files) = read_authorities(node, now);
         let issuers = issuers(&authorities, &files);
         in_threads(paths, |path| judge_all([scan::other(node, path)], &issuers, now)).concat()
+    }
+
+    /// Likewise for one certificate whose key's file is known; it may be the same file.
+    pub fn read_pair(node: &Node, path: &Path, key: &Path, now: DateTime<Utc>) -> Certificate {
+        let (authorities, files) = read_authorities(node, now);
+        let issuers = issuers(&authorities, &files);
+        let (mut certificate, found) = scan::named(node, path, key);
+        judge::judge(&mut certificate, &found, Some(&issuers), now);
+        certificate
     }
 
     /// Likewise for files of which nothing is known but that somebody named them: certificates, bundles, kubeconfigs. Each in

@@ -250,6 +250,11 @@ pub(super) fn other(node: &Node, path: &Path) -> Entry {
     (certificate, read::pair(&node.root, path, None))
 }
 
+/// A certificate that a setting names, with its key.
+pub(super) fn named(node: &Node, path: &Path, key: &Path) -> Entry {
+    pair(node, &path.to_string_lossy(), path, key, Manager::External)
+}
+
 fn pair(node: &Node, name: &str, path: &Path, key: &Path, manager: Manager) -> Entry {
     let found = read::pair(&node.root, path, Some(key));
     (blank(name, path, Kind::Pair { key: PathBuf::from(key) }, manager), found)

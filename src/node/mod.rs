@@ -10,6 +10,7 @@ pub mod probe;
 pub mod proc;
 pub mod reading;
 pub mod timespan;
+pub mod unit_command;
 pub mod unit_files;
 pub mod yaml;
 pub mod zone;

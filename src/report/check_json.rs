@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::check_report::{CheckReport, ComponentRow, JobFacts, Row};
-use super::json::{API_VERSION, certificate, component, decision, schedule, time};
+use super::json::{API_VERSION, certificate, component, decision, kubelet, schedule, time};
 
 /// The report as JSON. The same report gives the same bytes.
 pub fn check(report: &CheckReport) -> Value {
@@ -45,6 +45,7 @@ pub fn check(report: &CheckReport) -> Value {
             "signs": dates.signs,
             "todo": dates.todo,
         })),
+        "kubelet": kubelet(&report.kubelet),
         "unseen": report.unseen,
         "certificates": rows(false),
         "certificateAuthorities": rows(true),

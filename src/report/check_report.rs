@@ -92,6 +92,8 @@ pub struct CheckReport {
     pub dates: Option<Dates>,
     /// What has to be said, the worst first.
     pub findings: Vec<Finding>,
+    /// How each thing stands that kubelet's certificates depend on, sorted by name; what is to be mended is among the findings.
+    pub kubelet: Vec<KubeletState>,
     /// What could not be seen, or was not looked at.
     pub unseen: Vec<String>,
     /// The worst of all.
@@ -226,6 +228,15 @@ pub struct JobFacts {
     pub restart_pending: Vec<String>,
     /// Whether systemd starts it by itself, as far as unit files tell; none where they cannot be read.
     pub timer_armed: Option<bool>,
+}
+
+/// How one thing stands that kubelet's certificates depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KubeletState {
+    /// Its name, such as `rotate-certificates`.
+    pub id: &'static str,
+    /// How bad it is.
+    pub status: Status,
 }
 
 /// Something that has to be said.

@@ -3,7 +3,7 @@
 mod grid;
 mod head;
 mod tail;
-mod text;
+pub mod text;
 
 use super::Console;
 use super::check_report::{CheckReport, Status};

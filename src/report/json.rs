@@ -9,6 +9,7 @@ use crate::inventory::{Certificate, Inventory};
 use crate::settings::schedule::Schedule;
 
 use super::RunReport;
+use super::check_report::KubeletState;
 use super::table::state;
 
 /// What `kubectl`-like tools look at first.
@@ -52,9 +53,15 @@ pub fn run(report: &RunReport) -> Value {
             "result": step.outcome.word(),
             "message": step.outcome.why(),
         })).collect::<Vec<_>>(),
+        "kubelet": kubelet(&report.kubelet),
         "certificates": list(&inventory.certificates),
         "certificateAuthorities": list(&inventory.authorities),
     })
+}
+
+/// How each thing stands that kubelet's certificates depend on.
+pub(super) fn kubelet(states: &[KubeletState]) -> Vec<Value> {
+    states.iter().map(|state| json!({ "id": state.id, "status": state.status.as_str() })).collect()
 }
 
 /// When the job runs next, and what follows.

@@ -11,7 +11,7 @@ use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 use crate::evidence::Verdict;
 use crate::inventory::Kind;
 
-use super::check_report::{CheckReport, Row, Status};
+use super::check_report::{CheckReport, KubeletState, Row, Status};
 
 /// What every name begins with.
 const NAMESPACE: &str = "k8s_certs_renew";
@@ -38,6 +38,7 @@ impl Metrics {
         self.job(report)?;
         self.certificates(&report.rows)?;
         self.components(report)?;
+        self.kubelet(&report.kubelet)?;
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
@@ -118,6 +119,12 @@ impl Metrics {
         let samples = names.iter().map(|name| (vec![*name], truth(pending.iter().any(|owed| owed == name))));
         let help = "Whether an earlier run was to restart a component, and has not seen it back (1).";
         self.labelled("restart_pending", help, &["component"], samples)
+    }
+
+    fn kubelet(&self, states: &[KubeletState]) -> prometheus::Result<()> {
+        let help = "How one of the things stands that kubelet's own certificates depend on: 0 ok, 1 warning, 2 critical, 3 unknown.";
+        let samples = states.iter().map(|state| (vec![state.id], code(state.status)));
+        self.labelled("kubelet_finding_status", help, &["finding"], samples)
     }
 
     fn one(&self, name: &str, help: &str, value: f64) -> prometheus::Result<()> {

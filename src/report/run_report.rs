@@ -8,6 +8,8 @@ use crate::exit::Exit;
 use crate::inventory::Inventory;
 use crate::settings::schedule::Schedule;
 
+use super::check_report::KubeletState;
+
 /// A finished run.
 #[derive(Debug)]
 pub struct RunReport {
@@ -29,6 +31,8 @@ pub struct RunReport {
     pub decision: Decision,
     /// The steps, and what came of them.
     pub steps: Vec<StepReport>,
+    /// How each thing stands that kubelet's certificates depend on, sorted by name. No run acts on it.
+    pub kubelet: Vec<KubeletState>,
     /// How it ended.
     pub exit: Exit,
     /// Why it ended early, if it did.

@@ -7,6 +7,7 @@ use crate::decision::{Alarm, Item};
 use crate::evidence::{Component, Evidence, Verdict};
 use crate::exit::Exit;
 use crate::journal::OpenRun;
+use crate::kubelet::finding::KubeletFinding;
 use crate::node::Node;
 use crate::plan::Step;
 use crate::report::{Console, RunReport, table};
@@ -81,6 +82,17 @@ fn schedule(console: &mut Console<'_>, report: &RunReport) {
 
 fn local(at: DateTime<Utc>, zone: Tz) -> String {
     at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M:%S %Z").to_string()
+}
+
+/// What keeps kubelet's own certificates from rotating, the worst of it.
+pub fn kubelet(console: &mut Console<'_>, found: &[KubeletFinding]) {
+    let Some(worst) = found.first() else { return };
+    let more = match found.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    let KubeletFinding { status, about, seen, .. } = worst;
+    console.say(&format!("kubelet       {status}: {about}: {seen}{more}; see: k8s-certs-renew kubelet check"));
 }
 
 /// Nothing is done: because nothing is due, or because nothing can be.

@@ -44,10 +44,10 @@ pub fn matches(
     environment: &[(OsString, OsString)],
 ) -> Result<ArgMatches, LayerError> {
     let typed = command.clone().try_get_matches_from(argv).map_err(LayerError::Clap)?;
-    let (verb, typed_of_verb) = match typed.subcommand() {
-        Some((name, matches)) => (command.find_subcommand(name).unwrap_or(command), matches),
-        None => (command, &typed),
-    };
+    let (mut verb, mut typed_of_verb) = (command, &typed);
+    while let Some((name, matches)) = typed_of_verb.subcommand() {
+        (verb, typed_of_verb) = (verb.find_subcommand(name).unwrap_or(verb), matches);
+    }
     let known = options(command);
     let root = typed_of_verb.try_get_one::<std::path::PathBuf>("root").ok().flatten();
     let mut settings = from_environment(environment, &known)?;
@@ -95,13 +95,18 @@ fn refuse(error: anyhow::Error) -> LayerError {
 
 /// The options of every verb that may stand in environment and file, by variable name.
 fn options(command: &Command) -> BTreeMap<String, String> {
-    std::iter::once(command)
-        .chain(command.get_subcommands())
+    verbs(command)
+        .into_iter()
         .flat_map(Command::get_arguments)
         .filter_map(Arg::get_long)
         .filter(|long| !TYPED_ONLY.contains(long))
         .map(|long| (variable(long), long.to_owned()))
         .collect()
+}
+
+/// The command, and every one below it.
+fn verbs(command: &Command) -> Vec<&Command> {
+    std::iter::once(command).chain(command.get_subcommands().flat_map(verbs)).collect()
 }
 
 fn variable(long: &str) -> String {
@@ -189,7 +194,7 @@ fn as_arguments(setting: &Setting, arg: &Arg) -> Result<Vec<OsString>, LayerErro
 
 /// Whether another verb has an option of this name that takes this value, as `--output` differs from verb to verb.
 fn suits_another_verb(command: &Command, verb: &Command, setting: &Setting) -> bool {
-    let others = command.get_subcommands().filter(|other| other.get_name() != verb.get_name());
+    let others = verbs(command).into_iter().skip(1).filter(|other| !std::ptr::eq(*other, verb));
     others.filter_map(|other| other.get_arguments().find(|arg| arg.get_long() == Some(&setting.option))).any(|arg| {
         let Ok(arguments) = as_arguments(setting, arg) else { return false };
         // on its own, without what else that verb wants
@@ -198,10 +203,13 @@ fn suits_another_verb(command: &Command, verb: &Command, setting: &Setting) -> b
     })
 }
 
-/// Where the verb stands in `argv`: the first argument, if it names one.
+/// Where the verb stands in `argv`: the last of the first arguments that each name one below the one before.
 fn verb_position(command: &Command, argv: &[OsString]) -> usize {
-    let names_verb = |arg: &OsString| arg.to_str().is_some_and(|name| command.find_subcommand(name).is_some());
-    usize::from(argv.get(1).is_some_and(names_verb))
+    let (mut verb, mut position) = (command, 0);
+    while let Some(next) = argv.get(position + 1).and_then(|arg| verb.find_subcommand(arg.to_str()?)) {
+        (verb, position) = (next, position + 1);
+    }
+    position
 }
 
 fn command_line(argv: &[OsString], verb: usize, arguments: &[OsString], typed: bool) -> Vec<OsString> {

@@ -107,17 +107,27 @@ pub fn serving_leaf(node: &Node, manifest: &Manifest) -> Result<Vec<u8>, String>
 
 /// The login of admin.conf, as it is on disk now.
 fn admin(node: &Node) -> Result<Identity, String> {
-    let path = node.kubernetes_dir.join("admin.conf");
+    login(node, &node.kubernetes_dir.join("admin.conf")).map(|(identity, _)| identity)
+}
+
+/// The login of a kubeconfig's current context, as it is on disk now, and the kubeconfig.
+///
+/// # Errors
+/// It cannot be read, or its user has no client certificate that can be used.
+pub fn login(node: &Node, path: &Path) -> Result<(Identity, Kubeconfig), String> {
+    let name = path.file_name().unwrap_or(path.as_os_str()).display();
     let read = |path: &Path| node.root.read(path).map_err(|error| format!("cannot read '{}': {error}", path.display()));
-    let config =
-        Kubeconfig::parse(&read(&path)?, &node.kubernetes_dir).map_err(|error| format!("admin.conf: {error}"))?;
-    let user = config.current_user().map_err(|error| format!("admin.conf: {error}"))?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    let config = Kubeconfig::parse(&read(path)?, dir).map_err(|error| format!("{name}: {error}"))?;
+    let user = config.current_user().map_err(|error| format!("{name}: {error}"))?;
     let bytes = |source: &Option<Source>| match source {
         Some(Source::Data(bytes)) => Ok(bytes.clone()),
         Some(Source::File(path)) => read(path),
-        None => Err("admin.conf holds no client certificate".to_owned()),
+        None => Err(format!("{name} holds no client certificate")),
     };
-    Identity::from_pem(&bytes(&user.certificate)?, &bytes(&user.key)?).map_err(|error| format!("admin.conf: {error}"))
+    let identity = Identity::from_pem(&bytes(&user.certificate)?, &bytes(&user.key)?)
+        .map_err(|error| format!("{name}: {error}"))?;
+    Ok((identity, config))
 }
 
 fn describe(addr: SocketAddr, reply: &Reply, no_login: Option<&str>) -> String {

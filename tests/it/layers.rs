@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Each module below `src`, and its layer.
-const LAYERS: [(&str, u8); 22] = [
+const LAYERS: [(&str, u8); 23] = [
     ("cli", 7),
     ("check", 6),
+    ("kubelet", 6),
     ("run", 6),
     ("restore", 6),
     ("report", 6),
@@ -30,13 +31,17 @@ const LAYERS: [(&str, u8); 22] = [
 ];
 
 /// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings.
-const WITHIN: [(&str, &str); 8] = [
+const WITHIN: [(&str, &str); 12] = [
     ("check", "run"),
     ("check", "report"),
     ("check", "settings"),
+    ("check", "kubelet"),
+    ("kubelet", "report"),
+    ("kubelet", "settings"),
     ("restore", "run"),
     ("restore", "report"),
     ("run", "report"),
+    ("run", "kubelet"),
     ("run", "settings"),
     ("report", "settings"),
 ];

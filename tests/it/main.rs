@@ -15,6 +15,8 @@ mod decision;
 mod evidence;
 mod inventory;
 mod kubeconfig_copy;
+mod kubelet;
+mod kubelet_api;
 mod layers;
 mod lock;
 mod monitoring;

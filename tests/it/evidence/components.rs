@@ -27,6 +27,7 @@ fn what_started_after_its_credentials_were_there_is_in_use() {
     assert_eq!(apiserver.served.as_ref().unwrap().not_after, now() + chrono::Duration::days(300));
 }
 
+// P01
 #[test]
 fn after_a_renewal_by_hand_controller_manager_and_scheduler_are_stale_and_the_apiserver_is_not() {
     let mut node = Node::new(Layout::Kubespray);
@@ -136,6 +137,7 @@ fn a_kubeconfig_that_names_files_is_never_stale_for_its_age() {
     assert_eq!(node.component(CONTROLLER).verdict, Stale);
 }
 
+// P13
 #[test]
 fn other_static_pods_are_judged_by_their_start_too() {
     let mut node = Node::new(Layout::Kubespray);
@@ -162,6 +164,15 @@ fn the_runtimes_word_stands_in_for_a_process_that_is_not_shown() {
         node.created.insert(CONTROLLER.to_owned(), now() - chrono::Duration::seconds(ago));
         assert_eq!(node.component(CONTROLLER).verdict, verdict);
     }
+}
+
+// P02: a mirror pod that was deleted is young, and its container's process is not
+#[test]
+fn a_process_that_is_shown_is_believed_before_a_younger_date_of_the_runtimes() {
+    let mut node = Node::new(Layout::Kubespray);
+    node.renew(&["controller-manager.conf"], 9100);
+    node.created.insert(CONTROLLER.to_owned(), now() - chrono::Duration::seconds(10));
+    assert_eq!(node.component(CONTROLLER).verdict, Stale);
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn agree(node: &mut Node) {
     node.now = chrono::DateTime::from_timestamp_nanos(created) + Duration::from_std(up).unwrap();
 }
 
+// P15: a container whose mount does not follow the host goes on serving what it was
 #[test]
 fn an_apiserver_that_still_shows_the_old_certificate_is_pending_then_stale() {
     let mut node = Node::new(Layout::Kubespray);
@@ -108,6 +109,7 @@ fn the_loopback_certificate_is_read_from_memory() {
     assert_eq!(loopback.not_before.timestamp(), created - 3600);
 }
 
+// D12
 #[test]
 fn a_loopback_certificate_that_ends_soon_is_seen_though_every_file_is_good() {
     let node = Node::new(Layout::Kubespray);
@@ -240,6 +242,7 @@ fn kubelet(node: &Node, port: u16) {
         .edit("/etc/kubernetes/kubelet-config.yaml", |text| format!("{text}port: {port}\naddress: 127.0.0.1\n"));
 }
 
+// L04, and that nobody restarts it here: P13
 #[test]
 fn a_kubelet_that_shows_another_certificate_than_its_newest_file_is_stale() {
     let mut node = Node::new(Layout::Kubespray);
@@ -253,6 +256,7 @@ fn a_kubelet_that_shows_another_certificate_than_its_newest_file_is_stale() {
     assert_eq!(node.component("kubelet").verdict, Stale);
 }
 
+// L04
 #[test]
 fn a_kubelet_that_cannot_be_reached_is_unknown() {
     let node = Node::new(Layout::Kubespray);

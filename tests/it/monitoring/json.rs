@@ -11,7 +11,7 @@ const CHECK: &str = include_str!("../../../docs/schema/certificate-report.schema
 const RUN: &str = include_str!("../../../docs/schema/run-report.schema.json");
 
 /// The schema, and nothing but what it describes: as it is published it lets fields be added.
-fn strict(schema: &str) -> jsonschema::Validator {
+pub fn strict(schema: &str) -> jsonschema::Validator {
     let mut schema: Value = serde_json::from_str(schema).unwrap();
     close(&mut schema);
     jsonschema::draft202012::options().should_validate_formats(true).build(&schema).unwrap()
@@ -30,7 +30,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-fn assert_fits(schema: &jsonschema::Validator, text: &str) -> Value {
+pub fn assert_fits(schema: &jsonschema::Validator, text: &str) -> Value {
     let report: Value = serde_json::from_str(text).unwrap();
     let errors: Vec<String> =
         schema.iter_errors(&report).map(|error| format!("{}: {error}", error.instance_path())).collect();

@@ -93,6 +93,7 @@ fn report(rows: Vec<Row>) -> CheckReport {
         job: JobFacts { restart_pending: vec!["kube-\"x\"".to_owned()], ..JobFacts::default() },
         dates: None,
         findings: Vec::new(),
+        kubelet: Vec::new(),
         unseen: Vec::new(),
         status: Status::Ok,
     }

@@ -1,6 +1,6 @@
 //! What programs and monitoring read: JSON, metrics, the plugin's lines, and what `docs/monitoring` makes of them.
 
-mod json;
+pub mod json;
 mod metrics;
 mod nagios;
 mod ready_made;

@@ -28,6 +28,7 @@ fn with_a_quorum_of_healthy_others_etcd_is_stopped() {
     }
 }
 
+// P09
 #[test]
 fn while_another_member_is_down_files_are_renewed_and_nothing_is_removed_and_the_next_run_finishes_it() {
     for others in [&[true, false][..], &[false, false, true, true]] {

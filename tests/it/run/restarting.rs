@@ -62,6 +62,7 @@ fn a_kubelet_that_overrides_its_host_name_names_the_pods() {
     assert_eq!(site.world.acts(), [RENEW_ALL, APISERVER, CONTROLLER_MANAGER, SCHEDULER]);
 }
 
+// P06
 #[test]
 fn a_component_that_does_not_come_back_ends_the_restarts_and_the_next_run_makes_up_for_it() {
     let site = site(5);
@@ -146,6 +147,7 @@ fn a_pod_that_is_still_gone_at_the_next_run_is_said_and_stays_owed() {
     assert_eq!(owed(&site).unwrap(), ["kube-scheduler"]);
 }
 
+// P06
 #[test]
 fn of_two_sandboxes_of_a_pod_both_go_and_the_ready_one_of_two_new_ones_counts() {
     let site = site(5);

@@ -227,6 +227,7 @@ fn the_wait_is_as_long_as_it_was_said_and_no_longer() {
     assert_eq!(ran.code, 64, "{}", ran.text());
 }
 
+// W06
 #[test]
 fn a_server_that_never_listens_ends_the_wait_and_the_state_of_its_container_is_told() {
     let site = site(5);
