@@ -66,6 +66,9 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     report.node.clone_from(&survey.found.node_name);
     report.job = job_facts(&survey.journal);
     armed(&mut report, job);
+    if let Some(why) = node.was_a_control_plane().filter(|_| !report.control_plane) {
+        say(&mut report, Status::Warning, "kube-apiserver", why);
+    }
     let also = further(&mut report, &node, also);
     let (files, kubeconfigs) = trust(&node, &survey.found.inventory, &also);
     let beside = authorities::beside(&survey.found.inventory.authorities, &files, &kubeconfigs, job.now);
@@ -154,6 +157,14 @@ fn decided(report: &mut CheckReport, job: &Job<'_>, node: &Node, survey: &Survey
     let obstacles = report.could_renew.iter().flat_map(|could| could.of_the_ground.clone()).collect::<Vec<_>>();
     for obstacle in obstacles {
         say(report, Status::Warning, "renewal", format!("could not be done now: {obstacle}"));
+    }
+    if is_known(&survey.schedule) && survey.schedule.threshold.at().is_none() {
+        let message = format!(
+            "the timer never fires again ({}: {}), so nothing renews by itself",
+            survey.schedule.source,
+            survey.schedule.expressions.join(" | ")
+        );
+        say(report, Status::Warning, "timer", message);
     }
     if is_known(&survey.schedule) {
         report.next_run = next_run::next_run(job, survey);

@@ -32,7 +32,7 @@ use crate::plan::{Step, plan};
 use crate::report::check_report::KubeletState;
 use crate::report::{Console, Outcome, RunReport, StepReport};
 use crate::settings::schedule::{Wishes, schedule};
-use crate::steps::preflight::{Needs, Tools, preflight};
+use crate::steps::preflight::{Ground, Needs, Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
 
@@ -129,6 +129,9 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
             "Nothing to do: there is no '{}', so this is no control-plane node",
             manifest.display()
         ));
+        if let Some(why) = node.was_a_control_plane() {
+            console.warn(&why);
+        }
         return Ok(());
     }
     let lock = if job.dry_run { None } else { Some(take_lock(&job.root)?) };
@@ -271,6 +274,11 @@ fn remember_failure(job: &Job<'_>, exit: Exit, began: Duration) {
     }
 }
 
+/// Whether kubeadm and the container runtime are those of the node that is looked at: on this machine, or where they were named.
+pub fn tools_are_of_the_node(job: &Job<'_>) -> bool {
+    job.root.is_host() || (job.tools.kubeadm.is_some() && (job.tools.crictl.is_some() || job.tools.docker.is_some()))
+}
+
 /// A dry run: what would be done, and what would stand in its way.
 fn rehearse(
     job: &Job<'_>,
@@ -292,7 +300,13 @@ fn rehearse(
     let deadlines = Deadlines { runtime: Duration::ZERO, ..job.deadlines };
     let context = Context { deadlines: &deadlines, ..*context };
     let files = backed_up(found, &report.decision);
-    let mut ground = preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?;
+    let mut ground = if tools_are_of_the_node(job) {
+        preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?
+    } else {
+        console
+            .note("the tools of this machine tell nothing of another root, and are not asked whether it could be done");
+        Ground::default()
+    };
     etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, journal, job.now), console);
     narrate::images(console, &ground.images);
     let mut exits = Vec::new();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::decision::kubeadm_leaves;
 use crate::node::Node;
 use crate::report::check_report::CouldRenew;
-use crate::run::Job;
 use crate::run::restarting::in_the_way;
 use crate::run::survey::Survey;
+use crate::run::{Job, tools_are_of_the_node};
 use crate::runtime::Limits;
 use crate::steps::preflight::{Needs, preflight};
 use crate::steps::{Context, Deadlines};
@@ -18,8 +18,7 @@ const LIMITS: Limits = Limits { rpc: Duration::from_secs(3), margin: Duration::f
 
 /// Looks. None on another root whose tools are not named: this machine's would tell of this machine.
 pub fn could_renew(job: &Job<'_>, node: &Node, survey: &Survey) -> Option<CouldRenew> {
-    let named = job.tools.kubeadm.is_some() && (job.tools.crictl.is_some() || job.tools.docker.is_some());
-    if !job.root.is_host() && !named {
+    if !tools_are_of_the_node(job) {
         return None;
     }
     let mut of_certificates = Vec::new();

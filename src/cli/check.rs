@@ -35,6 +35,7 @@ pub fn run(args: &CheckArgs, process: &Process<'_>, out: &mut dyn Write, err: &m
     let copies = copies(&args.kubeconfig_copy);
     let given = args.watch.also.iter().chain(&args.watch.textfile).chain([&args.backup_dir]).chain(&copies);
     absolute(&node.place, given).or_exit(Exit::Usage)?;
+    textfile::is_the_collectors(&args.watch).or_exit(Exit::Usage)?;
     let job = Job {
         root: root_at(&node.place)?,
         overrides: overrides(&node.place),

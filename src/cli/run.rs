@@ -104,6 +104,7 @@ fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
     let copies = copies(&args.kubeconfig_copy);
     let given = [&args.backup_dir].into_iter().chain(&args.kubeadm_config).chain(&copies);
     absolute(&node.place, given.chain(&args.watch.also).chain(&args.watch.textfile))?;
+    textfile::is_the_collectors(&args.watch)?;
     // kubeadm knows no other directory for kubeconfigs, and acts on the machine that it runs on
     let foreign = elsewhere || node.place.kubernetes_dir != Path::new("/etc/kubernetes");
     let named = node.kubeadm.is_some() && (node.crictl.is_some() || node.docker.is_some());

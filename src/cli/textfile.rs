@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 
 use crate::check::check;
 use crate::exit::Exit;
@@ -16,6 +16,21 @@ use crate::steps::Deadlines;
 
 use super::args::WatchArgs;
 use super::check::HANDSHAKES;
+
+/// Whether the file may be one of the collector's: it reads what ends with `.prom` and nothing else, and a slip in a setting must
+/// not put metrics in the place of a key.
+///
+/// # Errors
+/// It has another name.
+pub fn is_the_collectors(watch: &WatchArgs) -> anyhow::Result<()> {
+    match &watch.textfile {
+        Some(path) if path.extension().is_none_or(|end| end != "prom") => Err(anyhow!(
+            "--textfile: '{}' does not end with .prom; the collector reads no other file, and none is replaced",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
 
 /// Writes the metrics of a report in place of the file, by rename, so that the collector never reads half of it; it is
 /// readable for all (0644), as the collector is not root. The collector passes over the temporary file, whose name does not end

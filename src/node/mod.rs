@@ -109,6 +109,25 @@ impl Node {
         node
     }
 
+    /// What speaks for a control plane whose kube-apiserver manifest was moved away, as people do to stop it: the manifests of the
+    /// others, or the CA's key beside admin.conf. None where nothing does.
+    pub fn was_a_control_plane(&self) -> Option<String> {
+        let others = self
+            .static_pods()
+            .iter()
+            .filter(|pod| ["kube-controller-manager", "kube-scheduler"].contains(&pod.component.as_str()));
+        let sign = others.map(|pod| pod.path.clone()).next();
+        let ca_key = self.cert_dir.join("ca.key");
+        let sign = sign.or_else(|| {
+            let both = self.root.exists(&ca_key) && self.root.exists(&self.kubernetes_dir.join("admin.conf"));
+            both.then_some(ca_key)
+        })?;
+        Some(format!(
+            "'{}' is there, and the manifest of kube-apiserver is not: if it was only moved away, nothing is renewed until it is back",
+            sign.display()
+        ))
+    }
+
     /// Whether a kube-apiserver is to run here: its manifest exists, even a broken one.
     pub fn is_control_plane(&self) -> bool {
         self.runs("kube-apiserver")

@@ -193,7 +193,7 @@ fn differs(root: &Root, backup: &Backup, saved: &Saved) -> Result<Option<Differe
     if root.read(&saved.path).ok().as_ref() != Some(&saved_bytes) {
         return Ok(Some(Difference::Content));
     }
-    let how = (metadata.mode() & 0o7777, metadata.uid(), metadata.gid());
+    let how = (metadata.mode() & 0o777, metadata.uid(), metadata.gid());
     Ok((how != (saved.mode, saved.uid, saved.gid)).then_some(Difference::Mode))
 }
 

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
-use crate::decision::{Alarm, Item};
+use crate::decision::{Alarm, Item, kubeadm_leaves};
 use crate::evidence::{Component, Evidence, Verdict};
 use crate::exit::Exit;
 use crate::journal::OpenRun;
@@ -104,7 +104,13 @@ pub fn skip(console: &mut Console<'_>, report: &RunReport) {
         .filter(|alarm| alarm.exit == Exit::CannotRenew && report.before.get(&alarm.name).is_some())
         .map(|alarm| alarm.name.as_str())
         .collect();
-    if helpless.is_empty() {
+    let unread: Vec<&str> = kubeadm_leaves(&report.before)
+        .filter(|certificate| certificate.leaf.is_none())
+        .map(|certificate| certificate.name.as_str())
+        .collect();
+    if !unread.is_empty() && unread.len() == kubeadm_leaves(&report.before).count() {
+        console.headline(&format!("Cannot judge: {}", unread.join(", ")));
+    } else if helpless.is_empty() {
         console.headline("Skip cert renew and K8S container restart, since all residualTimes are beyond threshold");
     } else {
         console.headline(&format!("Cannot renew: {}", helpless.join(", ")));

@@ -165,6 +165,10 @@ fn parse_file(text: &str, known: &BTreeMap<String, String>) -> anyhow::Result<Ve
 
 fn unknown(name: &str, place: &str, known: &BTreeMap<String, String>) -> anyhow::Error {
     let known = known.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    // what is no name may be a line of a key that has got into the file
+    if !name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')) {
+        return anyhow!("{place}: what stands before '=' is no name of a setting; the settings are {known}");
+    }
     anyhow!("{place}: unknown setting '{name}'; the settings are {known}")
 }
 
@@ -305,6 +309,10 @@ mod tests {
             (
                 parse(&["x"], &[], "\nK8S_CERTS_RENEW_DAYS_BUFER=3\n"),
                 "line 2: unknown setting 'K8S_CERTS_RENEW_DAYS_BUFER'",
+            ),
+            (
+                parse(&["x"], &[], "nhlVLF82pbvYEyPIQHcR5Q==\n"),
+                "line 1: what stands before '=' is no name of a setting",
             ),
             (parse(&["x"], &[], "K8S_CERTS_RENEW_DAYS_BUFFER=x\n"), "line 1: K8S_CERTS_RENEW_DAYS_BUFFER"),
             (parse(&["x"], &[("K8S_CERTS_RENEW_DRY_RUN", "1")], ""), "unknown setting 'K8S_CERTS_RENEW_DRY_RUN'"),

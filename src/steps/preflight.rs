@@ -34,7 +34,7 @@ pub struct Tools<'a> {
 }
 
 /// What the steps work with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ground {
     /// kubeadm, where something is to be renewed.
     pub kubeadm: Option<PathBuf>,

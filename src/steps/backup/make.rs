@@ -90,7 +90,7 @@ fn save_all(root: &Root, to: &Path, files: &[PathBuf], about: &About) -> Result<
         index.files.push(Saved {
             path: path.clone(),
             sha256: sha256(&bytes),
-            mode: metadata.mode() & 0o7777,
+            mode: metadata.mode() & 0o777,
             uid: metadata.uid(),
             gid: metadata.gid(),
             link: root.read_link(path).ok(),

@@ -130,6 +130,9 @@ impl Backup {
         if index.version != VERSION {
             return Err(BackupError::Version { id: id.to_owned(), version: index.version, known: VERSION });
         }
+        if let Some(saved) = index.files.iter().find(|saved| saved.mode & !0o777 != 0) {
+            return Err(damaged(format!("'{INDEX}': mode {:o} of '{}'", saved.mode, saved.path.display())));
+        }
         match index.files.iter().find(|saved| !is_plain(&saved.path)) {
             Some(saved) => Err(damaged(format!("'{INDEX}': path '{}'", saved.path.display()))),
             None => Ok(Self { id: id.to_owned(), dir: own, index }),

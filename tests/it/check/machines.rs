@@ -177,3 +177,21 @@ fn a_job_that_has_not_run_for_two_firings_is_told() {
     assert_eq!(checked.code, 1, "{}", checked.out);
     checked.expect("warning", "job", "should have been started at least twice since");
 }
+
+#[test]
+fn a_control_plane_whose_apiserver_manifest_was_moved_away_is_not_called_well() {
+    let tree = Plan::new(Layout::Kubespray, now()).build();
+    tree.remove("/etc/kubernetes/manifests/kube-apiserver.yaml");
+    let checked = look(tree.dir(), &[]);
+    assert_eq!(checked.code, 1, "{}", checked.out);
+    let words = "the manifest of kube-apiserver is not: if it was only moved away, nothing is renewed until it is back";
+    assert!(checked.out.contains(words), "{}", checked.out);
+}
+
+#[test]
+fn a_timer_that_never_fires_again_is_a_warning() {
+    let state = states::fresh();
+    let checked = check(&state, &["--on-calendar", "2000-01-01"]);
+    assert_eq!(checked.code, 1, "{}", checked.out);
+    assert!(checked.out.contains("never fires again"), "{}", checked.out);
+}

@@ -172,15 +172,16 @@ fn metrics_that_cannot_be_written_are_a_warning_and_the_code_stays_the_runs() {
     for (path, why) in [
         ("/var/lib/absent/x.prom", "No such file"),
         ("/etc/kubernetes/admin.conf/x.prom", "Not a directory"),
-        (DIR, "Is a directory"),
+        ("/var/lib/prometheus/node-exporter/dir.prom", "Is a directory"),
     ] {
         let site = collected(300);
+        std::fs::create_dir_all(site.tree.on_host(&format!("{DIR}/dir.prom"))).unwrap();
         let ran = run(&site, &["--textfile", path]);
         assert_eq!(ran.code, 0, "{}", ran.text());
         let warning = format!("warning: cannot write the metrics to '{path}': {why}");
         assert!(ran.err.contains(&warning), "{}", ran.err);
         let state = fresh();
-        std::fs::create_dir_all(state.site.tree.on_host(DIR)).unwrap();
+        std::fs::create_dir_all(state.site.tree.on_host(&format!("{DIR}/dir.prom"))).unwrap();
         let checked = check(&state, &["--textfile", path]);
         assert!(checked.code == check(&state, &[]).code && checked.err.contains(&warning), "{}", checked.err);
     }
@@ -221,4 +222,18 @@ fn a_run_that_is_cut_off_while_it_waits_remembers_the_signal() {
     let signals = Signals::none();
     let clock = impatient().raising(2, 1, &signals);
     assert_told(&site, &run_by(&clock, &site, &["--textfile", FILE], &signals), 130);
+}
+
+#[test]
+fn nothing_but_a_file_of_the_collectors_is_ever_replaced() {
+    let site = collected(300);
+    let key = site.tree.read("/etc/kubernetes/ssl/ca.key");
+    for path in ["/etc/kubernetes/ssl/ca.key", "/etc/kubernetes/admin.conf", "/var/lib/metrics"] {
+        let ran = run(&site, &["--textfile", path]);
+        assert_eq!(ran.code, 64, "{}", ran.text());
+        assert!(ran.err.contains("does not end with .prom"), "{}", ran.err);
+        let checked = check(&fresh(), &["--textfile", path]);
+        assert_eq!(checked.code, 3, "{}", checked.err);
+    }
+    assert_eq!(site.tree.read("/etc/kubernetes/ssl/ca.key"), key);
 }

@@ -301,3 +301,18 @@ fn names_of_files_pods_and_nodes_neither_play_with_the_terminal_nor_forge_lines_
         assert_eq!((wild, plain.contains("RED")), (vec![], false), "{args:?}");
     }
 }
+
+#[test]
+fn where_nothing_can_be_read_nothing_is_said_to_be_beyond_the_threshold() {
+    let site = site(5);
+    for (path, (_, bytes)) in files(&site) {
+        let ours = path.starts_with("etc/kubernetes/") && (path.ends_with(".crt") || path.ends_with(".conf"));
+        if ours && !bytes.is_empty() {
+            let _ = fs::write(site.tree.on_host(&format!("/{path}")), "");
+        }
+    }
+    let ran = run(&site, &[]);
+    assert_eq!(ran.code, 26, "{}", ran.text());
+    assert!(!ran.headlines().contains(&SKIP), "{}", ran.out);
+    assert!(ran.out.contains("## Cannot judge: admin.conf, apiserver"), "{}", ran.out);
+}

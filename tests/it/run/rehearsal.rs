@@ -100,3 +100,16 @@ proptest! {
 fn stacked_names() -> Vec<String> {
     stacked(300).tree.renewed_by_kubeadm().into_iter().map(str::to_owned).collect()
 }
+
+#[test]
+fn below_another_root_the_tools_of_this_machine_are_not_asked() {
+    let site = site(5);
+    let root = site.tree.dir().to_str().unwrap().to_owned();
+    let argv = ["k8s-certs-renew", "run", "--dry-run", "--root", root.as_str()].map(std::ffi::OsString::from).to_vec();
+    // were they asked, these would answer for the node
+    let path = site.world.dir().to_str().unwrap().to_owned();
+    let ran = super::start(argv, &[("PATH", &path)], &k8s_certs_renew::host::Signals::none());
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    assert!(ran.err.contains("the tools of this machine tell nothing of another root"), "{}", ran.err);
+    assert_eq!(site.world.calls(), Vec::<String>::new());
+}
