@@ -31,7 +31,7 @@ use crate::node::{Node, Overrides};
 use crate::plan::{Step, plan};
 use crate::report::check_report::KubeletState;
 use crate::report::{Console, Outcome, RunReport, StepReport};
-use crate::settings::schedule::{Wishes, schedule};
+use crate::settings::schedule::{Schedule, Wishes, schedule};
 use crate::steps::preflight::{Ground, Needs, Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
@@ -117,7 +117,7 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         let error = anyhow!("only root can renew certificates; start it with sudo, or look with --dry-run");
         return Err(Failure::new(Exit::NotRoot, error));
     }
-    let node = Node::look(job.root.clone(), &job.overrides);
+    let Ahead { node, processes, schedule } = Ahead::look(job);
     if !node.is_control_plane() {
         // a directory that cannot be listed hides a control plane as well as none
         if let Some(finding) = node.findings.iter().find(|finding| finding.path == node.manifests_dir()) {
@@ -135,7 +135,10 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         return Ok(());
     }
     let lock = if job.dry_run { None } else { Some(take_lock(&job.root)?) };
-    let result = locked(job, &node, lock.as_ref(), began, console, report);
+    let result = keep_clear_of_kubeadm(processes.as_ref().filter(|_| !job.dry_run))
+        .and(schedule)
+        .and_then(|schedule| survey(job, &node, processes.as_ref(), schedule))
+        .and_then(|survey| locked(job, (&node, processes.as_ref()), survey, lock.as_ref(), began, console, report));
     let exit = result.as_ref().map_or_else(|failure| failure.exit, |()| report.exit);
     if !job.dry_run && (result.is_err() || matches!(exit, Exit::Signal(_))) {
         remember_failure(job, exit, began);
@@ -143,28 +146,43 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
     result
 }
 
+/// What is looked at before anything else, and has nothing to do with certificates.
+struct Ahead {
+    node: Node,
+    processes: Option<Processes>,
+    schedule: Result<Schedule, Failure>,
+}
+
+impl Ahead {
+    /// Side by side: on a busy node the list of processes takes as long as all unit files and manifests.
+    fn look(job: &Job<'_>) -> Self {
+        std::thread::scope(|scope| {
+            let processes = scope.spawn(|| Processes::read(&job.root));
+            let node = Node::look(job.root.clone(), &job.overrides);
+            let schedule = schedule(&job.root, &job.wishes, job.now);
+            // a thread that panicked has nothing to say; the panic itself has been told on stderr
+            Self { node, processes: processes.join().unwrap_or_default(), schedule }
+        })
+    }
+}
+
 /// What only one run at a time may do; a dry run, which changes nothing, has no lock.
 fn locked(
     job: &Job<'_>,
-    node: &Node,
+    (node, processes): (&Node, Option<&Processes>),
+    survey: Survey,
     lock: Option<&Lock>,
     began: Duration,
     console: &mut Console<'_>,
     report: &mut RunReport,
 ) -> Result<(), Failure> {
-    let processes = Processes::read(&job.root);
-    if !job.dry_run {
-        keep_clear_of_kubeadm(processes.as_ref())?;
-    }
-    let schedule = schedule(&job.root, &job.wishes, job.now)?;
-    let Survey { found, mut journal, evidence, decision, schedule, warnings, .. } =
-        survey(job, node, processes.as_ref(), schedule)?;
+    let Survey { found, mut journal, evidence, decision, schedule, warnings, .. } = survey;
     report.evidence = evidence;
     report.node.clone_from(&found.node_name);
     report.before = found.inventory.clone();
     report.decision = decision.clone();
     report.schedule = Some(schedule);
-    let kubelet = kubelet(job, node, processes.as_ref(), &report.before, &report.evidence);
+    let kubelet = kubelet(job, node, processes, &report.before, &report.evidence);
     report.kubelet = kubelet.0;
     narrate::before(console, report, node);
     for warning in &warnings {
