@@ -173,12 +173,13 @@ impl Journal {
         self.last_duration_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     }
 
-    /// Keeps of what is owed only the components that `still` holds for; a run that owes nothing is closed.
+    /// Keeps of what is owed only the components that `still` holds for; a run that owes nothing is closed. One whose backup is still to
+    /// be put back owes that.
     pub fn settle(&mut self, still: impl Fn(&str) -> bool) {
         if let Some(open) = &mut self.open {
             open.restart.retain(|component| still(component));
         }
-        self.open.take_if(|open| open.restart.is_empty());
+        self.open.take_if(|open| open.restart.is_empty() && open.backup.is_none());
     }
 
     /// Writes the journal in place of the old one, which is kept beside it if it could not be read.
@@ -258,6 +259,20 @@ mod tests {
         let journal = Journal { last_run: Some(began), open, ..Journal::default() };
         journal.write(&root, true).unwrap();
         assert_eq!(Journal::read(&root), (journal, None));
+    }
+
+    #[test]
+    fn a_run_is_closed_only_when_neither_a_restart_nor_a_backup_is_owed() {
+        let open = |backup: Option<&str>| {
+            let restart = vec!["kube-scheduler".into()];
+            let began = "2026-03-02T03:00:00Z".parse().unwrap();
+            Some(OpenRun { began, restart, backup: backup.map(str::to_owned), expires: None })
+        };
+        for (backup, is_open) in [(None, false), (Some("20260302T030000Z"), true)] {
+            let mut journal = Journal { open: open(backup), ..Journal::default() };
+            journal.settle(|_| false);
+            assert_eq!(journal.open.is_some(), is_open, "{backup:?}");
+        }
     }
 
     #[test]

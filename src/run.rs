@@ -199,7 +199,8 @@ fn locked(
     let mut exits: Vec<Exit> = decision.alarms.iter().map(|alarm| alarm.exit).collect();
     if steps.is_empty() {
         narrate::kubelet(console, &kubelet.1);
-        if let Some(open) = &journal.open {
+        // where only a backup is owed, what is still broken has an alarm of its own
+        if let Some(open) = journal.open.as_ref().filter(|open| !open.restart.is_empty()) {
             narrate::owed(console, open);
             exits.push(Exit::Deferred);
         } else {

@@ -193,7 +193,7 @@ impl Walk<'_> {
             console.headline("Expiration after renewal");
             console.table(&table::renewed(&report.before, after, report.at, console.voice.width));
         }
-        journal.open.take_if(|open| open.restart.is_empty() && open.backup.is_none());
+        journal.settle(|_| true);
         if let Some(open) = &journal.open {
             if let Some(id) = &open.backup {
                 console.warn(&format!(
