@@ -1,5 +1,6 @@
 //! The job: look, decide, say why, and walk the steps.
 
+mod ahead;
 mod etcd;
 pub mod look;
 mod mending;
@@ -31,11 +32,12 @@ use crate::node::{Node, Overrides};
 use crate::plan::{Step, plan};
 use crate::report::check_report::KubeletState;
 use crate::report::{Console, Outcome, RunReport, StepReport};
-use crate::settings::schedule::{Schedule, Wishes, schedule};
+use crate::settings::schedule::Wishes;
 use crate::steps::preflight::{Ground, Needs, Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
 
+use ahead::Ahead;
 use look::Found;
 use survey::{Survey, survey};
 use walk::Walk;
@@ -144,26 +146,6 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         remember_failure(job, exit, began);
     }
     result
-}
-
-/// What is looked at before anything else, and has nothing to do with certificates.
-struct Ahead {
-    node: Node,
-    processes: Option<Processes>,
-    schedule: Result<Schedule, Failure>,
-}
-
-impl Ahead {
-    /// Side by side: on a busy node the list of processes takes as long as all unit files and manifests.
-    fn look(job: &Job<'_>) -> Self {
-        std::thread::scope(|scope| {
-            let processes = scope.spawn(|| Processes::read(&job.root));
-            let node = Node::look(job.root.clone(), &job.overrides);
-            let schedule = schedule(&job.root, &job.wishes, job.now);
-            // a thread that panicked has nothing to say; the panic itself has been told on stderr
-            Self { node, processes: processes.join().unwrap_or_default(), schedule }
-        })
-    }
 }
 
 /// What only one run at a time may do; a dry run, which changes nothing, has no lock.
