@@ -24,6 +24,7 @@ pub mod steps;
 
 pub mod check;
 pub mod kubelet;
+pub mod remains;
 pub mod report;
 pub mod restore;
 pub mod run;

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::files::Root;
 
+/// The lock that keeps a second run out.
+pub const FILE: &str = "/run/k8s-certs-renew.lock";
+
 /// The lock of a run, held until this value is dropped and every program that inherited it has ended.
 ///
 /// It is `flock(2)` on a file that is never deleted: the kernel lets go of it when its holders end, however they end, so

@@ -42,10 +42,8 @@ use look::Found;
 use survey::{Survey, survey};
 use walk::Walk;
 
+pub use crate::lock::FILE as LOCK;
 pub(crate) use walk::ca_key_hashes;
-
-/// The lock that keeps a second run out.
-pub const LOCK: &str = "/run/k8s-certs-renew.lock";
 
 /// Everything that a run is told.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::files::{Root, is_absent};
 
-/// Where unit files are, the strongest first.
-const DIRECTORIES: [&str; 5] = [
+/// Where unit files are, the strongest first (systemd.unit(5)).
+pub const DIRECTORIES: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",

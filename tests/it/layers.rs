@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Each module below `src`, and its layer.
-const LAYERS: [(&str, u8); 23] = [
+const LAYERS: [(&str, u8); 24] = [
     ("cli", 7),
     ("check", 6),
     ("kubelet", 6),
     ("run", 6),
     ("restore", 6),
+    ("remains", 6),
     ("report", 6),
     ("settings", 6),
     ("plan", 5),
@@ -31,11 +32,14 @@ const LAYERS: [(&str, u8); 23] = [
 ];
 
 /// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings.
-const WITHIN: [(&str, &str); 12] = [
+const WITHIN: [(&str, &str); 15] = [
     ("check", "run"),
     ("check", "report"),
     ("check", "settings"),
     ("check", "kubelet"),
+    ("check", "remains"),
+    ("remains", "settings"),
+    ("report", "remains"),
     ("kubelet", "report"),
     ("kubelet", "settings"),
     ("restore", "run"),

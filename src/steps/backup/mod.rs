@@ -50,6 +50,21 @@ impl Backup {
         Ok(names)
     }
 
+    /// What runs that were killed have left half-made or half removed in `dir`, sorted: with private keys inside, and no backup. The next
+    /// run that makes one removes it.
+    ///
+    /// # Errors
+    /// The directory cannot be read; one that is not there holds none.
+    pub fn half_made(root: &Root, dir: &Path) -> Result<Vec<PathBuf>, BackupError> {
+        let names = match root.list(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(io("read", dir))?,
+        };
+        let id = |name: &str| order_of(name.strip_prefix('.')?.strip_suffix(HALF_MADE)?).map(|_| ());
+        let of_one = names.into_iter().filter(|name| id(name).is_some()).map(|name| dir.join(name));
+        Ok(of_one.filter(|path| is_directory(root, path)).collect())
+    }
+
     /// The backups in `dir`, oldest first, their files not compared with their hashes. What is no backup is passed over.
     ///
     /// # Errors
@@ -185,12 +200,8 @@ pub fn prune(root: &Root, dir: &Path, keep: usize, made: Option<&Backup>) -> Res
         root.remove_dir(&going).map_err(io("remove", &going))?;
         removed.push(backup.id.clone());
     }
-    for name in root.list(dir).unwrap_or_default() {
-        let id = name.strip_prefix('.').and_then(|name| name.strip_suffix(HALF_MADE));
-        let path = dir.join(&name);
-        if id.and_then(order_of).is_some() && is_directory(root, &path) {
-            root.remove_dir(&path).map_err(io("remove", &path))?;
-        }
+    for path in Backup::half_made(root, dir)? {
+        root.remove_dir(&path).map_err(io("remove", &path))?;
     }
     Ok(removed)
 }
