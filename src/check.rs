@@ -11,7 +11,7 @@ mod renewable;
 mod rows;
 mod unseen;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono_tz::Tz;
 
@@ -25,7 +25,12 @@ use crate::kubelet::view::{Looked, View};
 use crate::node::Node;
 use crate::node::proc::Processes;
 use crate::plan::plan;
-use crate::report::check_report::{CheckReport, ComponentRow, Finding, JobFacts, Limits, Status};
+use crate::remains;
+use crate::remains::machine::machine;
+use crate::remains::ours::Places;
+use crate::report::check_report::{
+    CheckReport, ComponentRow, Finding, JobFacts, Limits, Machine, Remain, Role, Status,
+};
 use crate::run::Job;
 use crate::run::survey::{Survey, survey};
 use crate::settings::armed::Armed;
@@ -33,8 +38,8 @@ use crate::settings::schedule::{Schedule, pending_schedule, unknown};
 
 /// Looks at the node as a dry run of the job would, and judges all of it. Never fails: what cannot be known is a finding.
 ///
-/// `also` are further files with certificates or kubeconfigs, and patterns of such.
-pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
+/// `also` are further files with certificates or kubeconfigs, and patterns of such; `textfile` is where metrics are written.
+pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf], textfile: Option<&Path>) -> CheckReport {
     let node = Node::look(job.root.clone(), &job.overrides);
     let mut report = empty(job, &node);
     for finding in &node.findings {
@@ -52,6 +57,7 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     };
     report.zone = schedule.zone;
     let processes = Processes::read(&job.root);
+    report.machine = machine(&node, processes.as_ref(), job.backup_dir);
     let (survey, beyond) = std::thread::scope(|scope| {
         let beyond = scope.spawn(|| beyond::look(&node, processes.as_ref(), job.deadlines.handshakes));
         (survey(job, &node, processes.as_ref(), schedule), beyond.join().unwrap_or_default())
@@ -75,7 +81,8 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     let judge = rows::Judge { survey: &survey, limits, now: job.now, control_plane: report.control_plane };
     report.rows = judge.rows(&also, &beyond, &beside.certificates);
     report.findings.extend(beside.findings);
-    let live = processes.is_some();
+    // on what is no node nothing is to run
+    let live = processes.is_some() && report.machine.role != Role::Nothing;
     let components = survey.evidence.components.iter();
     report.components = components
         .map(|component| ComponentRow { status: findings::of_component(component, live), component: component.clone() })
@@ -83,10 +90,20 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     if report.control_plane {
         decided(&mut report, job, &node, &survey);
     }
-    if report.rows.is_empty() {
-        let nothing = format!("no certificate of a Kubernetes node is below '{}'", job.root);
+    let looked = remains::Looked {
+        node: &node,
+        processes: processes.as_ref(),
+        inventory: &survey.found.inventory,
+        kubeconfigs: &kubeconfigs,
+        name: &survey.found.node_name,
+        places: Places { backup_dir: job.backup_dir, textfile },
+    };
+    report.remains = remains::remains(&looked, &report.machine);
+    if report.rows.is_empty() && report.remains.is_empty() && report.machine.was.is_empty() {
+        let nothing = format!("no certificate of a Kubernetes node is below '{}', nor what one leaves", job.root);
         say(&mut report, Status::Unknown, "node", nothing);
     }
+    stayed(&mut report);
     let found = findings::findings(&report, &survey, &beyond);
     report.findings.extend(found);
     kubelet(&mut report, job, &node, processes.as_ref(), &survey);
@@ -95,11 +112,21 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf]) -> CheckReport {
     finished(report)
 }
 
+/// What stayed and is more than in the way is a finding too, so that every report and the exit code have it.
+fn stayed(report: &mut CheckReport) {
+    for Remain { status, place, what, remove, .. } in report.remains.clone() {
+        if status > Status::Ok {
+            say(report, status, &place, format!("stayed here: {what}: {remove}"));
+        }
+    }
+}
+
 fn empty(job: &Job<'_>, node: &Node) -> CheckReport {
     CheckReport {
         at: job.now,
         node: String::new(),
         control_plane: node.is_control_plane(),
+        machine: Machine { role: Role::Nothing, was: Vec::new() },
         zone: Tz::UTC,
         schedule: None,
         rows: Vec::new(),
@@ -112,6 +139,7 @@ fn empty(job: &Job<'_>, node: &Node) -> CheckReport {
         dates: None,
         findings: Vec::new(),
         kubelet: Vec::new(),
+        remains: Vec::new(),
         unseen: Vec::new(),
         status: Status::Ok,
     }

@@ -9,8 +9,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
+mod walk;
 mod write;
 
+pub use walk::Usage;
 pub use write::Replace;
 
 /// Files above this are never read whole: no certificate, kubeconfig, manifest or unit file comes near.

@@ -149,6 +149,11 @@ impl Journal {
         }
     }
 
+    /// The journal that was set aside for being another cluster's; none where there is none that can be read.
+    pub fn of_other_cluster(root: &Root) -> Option<Self> {
+        serde_json::from_slice(&root.read(Path::new(OTHER_CLUSTER)).ok()?).ok()
+    }
+
     /// Whether it was written for the cluster whose CAs have these key hashes, by name. A node that was reset and built anew has
     /// other CAs, and what an old journal says means nothing there. One that names no CA is taken as it is.
     pub fn is_of(&self, ca_key_hashes: &BTreeMap<String, String>) -> bool {

@@ -57,7 +57,7 @@ pub fn run(args: &CheckArgs, process: &Process<'_>, out: &mut dyn Write, err: &m
         signals: process.signals,
         deadlines: Deadlines { handshakes: HANDSHAKES, ..Deadlines::default() },
     };
-    let report = check(&job, limits, &args.watch.also);
+    let report = check(&job, limits, &args.watch.also, args.watch.textfile.as_deref());
     let mut console = Console::new(out, err, voice(&node.voice, args.output == CheckFormat::Table, process));
     let document = match args.output {
         _ if node.voice.quiet => None,

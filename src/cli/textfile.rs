@@ -62,7 +62,7 @@ pub fn write_after(
     let signals = Signals::none();
     let deadlines = Deadlines { handshakes: HANDSHAKES, ..job.deadlines };
     let look = Job { now: job.clock.now(), dry_run: true, force: false, signals: &signals, deadlines, ..job };
-    let mut report = check(&look, limits, &watch.also);
+    let mut report = check(&look, limits, &watch.also, Some(path));
     report.job.last_exit = Some(exit.code());
     report.job.last_duration = Some(took);
     write(path, &look.root, &report, console);

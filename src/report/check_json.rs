@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::check_report::{CheckReport, ComponentRow, JobFacts, Row};
+use super::check_report::{CheckReport, ComponentRow, JobFacts, Remain, Row};
 use super::json::{API_VERSION, certificate, component, decision, kubelet, schedule, time};
 
 /// The report as JSON. The same report gives the same bytes.
@@ -17,6 +17,7 @@ pub fn check(report: &CheckReport) -> Value {
         "node": report.node,
         "at": time(report.at),
         "controlPlane": report.control_plane,
+        "machine": {"role": report.machine.role.as_str(), "was": report.machine.was},
         "status": report.status.as_str(),
         "exitCode": report.status.code(),
         "schedule": report.schedule.as_ref().map(schedule),
@@ -46,6 +47,7 @@ pub fn check(report: &CheckReport) -> Value {
             "todo": dates.todo,
         })),
         "kubelet": kubelet(&report.kubelet),
+        "remains": report.remains.iter().map(remain).collect::<Vec<_>>(),
         "unseen": report.unseen,
         "certificates": rows(false),
         "certificateAuthorities": rows(true),
@@ -60,6 +62,20 @@ fn job(job: &JobFacts) -> Value {
         "lastDurationSeconds": job.last_duration.map(|took| took.as_secs_f64()),
         "restartPending": job.restart_pending,
         "timerArmed": job.timer_armed,
+    })
+}
+
+fn remain(remain: &Remain) -> Value {
+    json!({
+        "status": remain.status.as_str(),
+        "owner": remain.owner.as_str(),
+        "place": remain.place,
+        "what": remain.what,
+        "files": remain.usage.map(|usage| usage.files),
+        "bytes": remain.usage.map(|usage| usage.bytes),
+        "complete": remain.usage.map(|usage| usage.complete),
+        "why": remain.why,
+        "remove": remain.remove,
     })
 }
 

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::decision::Decision;
 use crate::evidence::{Component, Verdict};
+use crate::files::Usage;
 use crate::inventory::Certificate;
 use crate::settings::schedule::Schedule;
 use chrono_tz::Tz;
@@ -70,6 +71,8 @@ pub struct CheckReport {
     pub node: String,
     /// Whether it is a control-plane node.
     pub control_plane: bool,
+    /// What kind of machine it is.
+    pub machine: Machine,
     /// The node's time zone, for people.
     pub zone: Tz,
     /// When the job runs next; none where that cannot be told, which is a finding, or where there is nothing for it to do.
@@ -94,10 +97,94 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// How each thing stands that kubelet's certificates depend on, sorted by name; what is to be mended is among the findings.
     pub kubelet: Vec<KubeletState>,
+    /// What stayed of a cluster or of this program where neither has work any more, the worst first; on a control plane only what is
+    /// of a cluster that is gone.
+    pub remains: Vec<Remain>,
     /// What could not be seen, or was not looked at.
     pub unseen: Vec<String>,
     /// The worst of all.
     pub status: Status,
+}
+
+/// What a machine is to Kubernetes, by its files and processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// kube-apiserver is to run here.
+    ControlPlane,
+    /// The manifest of kube-apiserver is away, and the rest of a control plane is here.
+    Stopped,
+    /// A kubelet, and no kube-apiserver.
+    Worker,
+    /// etcd alone.
+    Etcd,
+    /// None of these.
+    Nothing,
+    /// It cannot be told, as the manifests of static pods cannot be listed.
+    Hidden,
+}
+
+impl Role {
+    /// The word for it in every report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "control plane",
+            Self::Stopped => "stopped control plane",
+            Self::Worker => "worker",
+            Self::Etcd => "etcd",
+            Self::Nothing => "none",
+            Self::Hidden => "unknown",
+        }
+    }
+}
+
+/// What kind of machine this is, and was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// What it is now.
+    pub role: Role,
+    /// What shows that it was a control plane before, in words; empty where it is one, or nothing shows it.
+    pub was: Vec<String>,
+}
+
+/// Whose something is that stayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// This program's.
+    Ours,
+    /// kubespray's.
+    Kubespray,
+    /// A cluster's that is gone.
+    Cluster,
+}
+
+impl Owner {
+    /// The word for it in every report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ours => "k8s-certs-renew",
+            Self::Kubespray => "kubespray",
+            Self::Cluster => "cluster",
+        }
+    }
+}
+
+/// Something that stayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remain {
+    /// [`Status::Warning`] where private keys are inside, or a timer still fires; [`Status::Unknown`] where that cannot be told.
+    pub status: Status,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Where: a path of the node, or the name of a setting.
+    pub place: String,
+    /// What it is.
+    pub what: String,
+    /// How much, where that is worth knowing.
+    pub usage: Option<Usage>,
+    /// Why it matters.
+    pub why: String,
+    /// The command that removes it, or puts what belongs there in its place; check runs none.
+    pub remove: String,
 }
 
 /// A certificate, and how it stands.

@@ -2,6 +2,7 @@
 
 mod grid;
 mod head;
+mod left;
 mod tail;
 pub mod text;
 
@@ -37,6 +38,7 @@ pub fn text(report: &CheckReport, look: &Look) -> String {
         grid::lines(report, look),
         tail::dates(report, look),
         tail::findings(report, look),
+        left::lines(report, look),
         tail::unseen(report, look),
     ];
     let parts: Vec<String> = parts.iter().filter(|lines| !lines.is_empty()).map(|lines| lines.join("\n")).collect();

@@ -31,6 +31,17 @@ pub fn span(length: Duration) -> String {
     }
 }
 
+/// A number of bytes, in units of 1000: `12 kB`, `543 MB`.
+pub fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) if bytes < unit * 10 => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None if bytes == 1 => "1 byte".to_owned(),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// Text that neither talks to a terminal nor looks like another line of the log: names of files, of components and of the
 /// node are whatever somebody wrote. Control characters, line feeds among them, and those that turn the direction of
 /// writing are escaped.
@@ -58,7 +69,7 @@ pub fn minute(at: DateTime<Utc>) -> String {
 mod tests {
     use chrono::{DateTime, Duration};
 
-    use super::{residual, span, tame};
+    use super::{residual, size, span, tame};
 
     #[test]
     fn spans_read_as_kubeadm_writes_them() {
@@ -79,6 +90,16 @@ mod tests {
         ];
         for (seconds, words) in table {
             assert_eq!(span(Duration::seconds(seconds)), words);
+        }
+    }
+
+    #[test]
+    fn sizes_have_two_figures_at_least() {
+        let table =
+            [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (9_999, "9.9 kB"), (12_345, "12 kB")];
+        let large = [(543_200_000, "543 MB"), (1_250_000_000, "1.2 GB"), (u64::MAX, "18446744073 GB")];
+        for (bytes, words) in table.into_iter().chain(large) {
+            assert_eq!(size(bytes), words);
         }
     }
 

@@ -39,7 +39,7 @@ const WITHIN: [(&str, &str); 15] = [
     ("check", "kubelet"),
     ("check", "remains"),
     ("remains", "settings"),
-    ("report", "remains"),
+    ("remains", "report"),
     ("kubelet", "report"),
     ("kubelet", "settings"),
     ("restore", "run"),

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::decision::Decision;
 use crate::evidence::Verdict;
-use crate::report::check_report::{CheckReport, ComponentRow, CouldRenew, NextRun, Status};
+use crate::report::check_report::{CheckReport, ComponentRow, CouldRenew, Machine, NextRun, Role, Status};
 use crate::report::words::{span, tame};
 use crate::settings::schedule::Schedule;
 
@@ -28,12 +28,36 @@ pub fn lines(report: &CheckReport, look: &Look) -> Vec<String> {
     if report.control_plane {
         said.extend(job(report));
     } else {
-        said.push(("job", "none: this is no control-plane node, and nothing is renewed here".to_owned()));
+        said.push(("job", format!("none: {}", none(&report.machine))));
+        said.push(("before", before(&report.machine)));
     }
     for (label, text) in said.iter().filter(|(_, text)| !text.is_empty()) {
         lines.extend(wrap(&format!("  {label:<14}"), &tame(text), LABEL, look.width));
     }
     lines
+}
+
+/// Why there is no job, by what the machine is.
+fn none(machine: &Machine) -> &'static str {
+    match machine.role {
+        Role::ControlPlane | Role::Stopped => {
+            "kube-apiserver's manifest is away, and nothing is renewed until it is back"
+        }
+        Role::Hidden => "whether this is a control-plane node cannot be told: its static pods cannot be listed",
+        Role::Worker => "this is no control-plane node but a worker, and nothing is renewed here",
+        Role::Etcd => "this is no control-plane node but a member of etcd, and nothing is renewed here",
+        Role::Nothing if machine.was.is_empty() => {
+            "this is no node of a Kubernetes cluster, and nothing is renewed here"
+        }
+        Role::Nothing => "this is no node of a Kubernetes cluster any more, and nothing is renewed here",
+    }
+}
+
+fn before(machine: &Machine) -> String {
+    if machine.was.is_empty() || machine.role == Role::Stopped {
+        return String::new();
+    }
+    format!("a control plane: {}", machine.was.join("; "))
 }
 
 fn job(report: &CheckReport) -> Vec<(&'static str, String)> {

@@ -6,6 +6,7 @@ mod binary;
 mod dates;
 mod kubelet;
 mod machines;
+mod reset;
 mod settings;
 pub mod states;
 mod table;

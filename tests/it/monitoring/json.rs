@@ -7,7 +7,7 @@ use crate::check::states::{ALL, State, due, fresh, half_readable};
 use crate::check::{check, command_line, run as start};
 use crate::run;
 
-const CHECK: &str = include_str!("../../../docs/schema/certificate-report.schema.json");
+pub const CHECK: &str = include_str!("../../../docs/schema/certificate-report.schema.json");
 const RUN: &str = include_str!("../../../docs/schema/run-report.schema.json");
 
 /// The schema, and nothing but what it describes: as it is published it lets fields be added.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_certs_renew::decision::Decision;
-use k8s_certs_renew::report::check_report::{CheckReport, JobFacts, Row, Status};
+use k8s_certs_renew::report::check_report::{CheckReport, JobFacts, Machine, Role, Row, Status};
 use k8s_certs_renew::report::metrics;
 
 use super::{approve, samples, value};
@@ -82,6 +82,7 @@ fn report(rows: Vec<Row>) -> CheckReport {
         at: now(),
         node: "a\"b\\c\nd".to_owned(),
         control_plane: true,
+        machine: Machine { role: Role::ControlPlane, was: Vec::new() },
         zone: chrono_tz::Tz::UTC,
         schedule: None,
         rows,
@@ -94,6 +95,7 @@ fn report(rows: Vec<Row>) -> CheckReport {
         dates: None,
         findings: Vec::new(),
         kubelet: Vec::new(),
+        remains: Vec::new(),
         unseen: Vec::new(),
         status: Status::Ok,
     }
