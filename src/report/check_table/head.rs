@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::decision::Decision;
 use crate::evidence::Verdict;
+use crate::exit::Exit;
 use crate::report::check_report::{CheckReport, ComponentRow, CouldRenew, Machine, NextRun, Role, Status};
 use crate::report::words::{span, tame};
 use crate::settings::schedule::Schedule;
@@ -131,19 +132,40 @@ fn will(next: &NextRun) -> String {
 fn now(report: &CheckReport) -> String {
     let Decision { refused, renew, restart, copy, .. } = &report.decision;
     if refused.is_some() {
-        return "would change nothing, as the clock cannot be trusted".to_owned();
+        return format!("would change nothing, as the clock cannot be trusted{}", ending(report));
     }
     if report.decision.is_skip() {
-        return "would skip: nothing is due".to_owned();
+        let ending = ending(report);
+        return if ending.is_empty() {
+            "would skip: nothing is due".to_owned()
+        } else {
+            format!("would change nothing{ending}")
+        };
     }
     let renew: Vec<String> = renew.iter().map(|item| item.name.clone()).collect();
     let restart: Vec<String> = restart.iter().map(|item| item.name.clone()).collect();
     let copy: Vec<String> = copy.iter().map(|item| item.name.clone()).collect();
     let same = |next: &NextRun| (&next.renew, &next.restart, &next.copy) == (&renew, &restart, &copy);
     if report.next_run.as_ref().is_some_and(same) {
-        return "would do the same".to_owned();
+        return format!("would do the same{}", ending(report));
     }
-    format!("would {}", acts(&renew, &restart, &copy))
+    format!("would {}{}", acts(&renew, &restart, &copy), ending(report))
+}
+
+/// How a run would end for what it cannot help; empty where well. What it does itself may go wrong besides.
+fn ending(report: &CheckReport) -> String {
+    let Decision { refused, alarms, .. } = &report.decision;
+    let mut causes: Vec<(Exit, &str)> = alarms.iter().map(|alarm| (alarm.exit, alarm.name.as_str())).collect();
+    causes.extend(refused.iter().map(|_| (Exit::ClockUntrusted, "the clock")));
+    if report.decision.is_skip() {
+        causes.extend(report.job.restart_pending.iter().map(|owed| (Exit::Deferred, owed.as_str())));
+    }
+    let exit = Exit::worst(causes.iter().map(|(exit, _)| *exit));
+    if exit.is_success() {
+        return String::new();
+    }
+    let names: Vec<&str> = causes.iter().filter(|(of, _)| *of == exit).map(|(_, name)| *name).collect();
+    format!(", and end with {} ({})", exit.code(), names.join(", "))
 }
 
 fn acts(renew: &[String], restart: &[String], copy: &[String]) -> String {

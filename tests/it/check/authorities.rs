@@ -15,7 +15,7 @@ fn a_ca_that_ends_soon_is_an_alarm_of_its_own_and_no_renewal() {
     assert_eq!(checked.code, 1, "{}", checked.out);
     checked.expect("warning", "ca", "replace the CA before");
     assert!(checked.row("ca").ends_with("20d kubeadm - ends soon"), "{}", checked.row("ca"));
-    assert!(checked.out.contains("a run now     would skip: nothing is due"), "{}", checked.out);
+    assert!(checked.out.contains("a run now     would change nothing, and end with 25 (ca, "), "{}", checked.out);
     checked.expect("note", "ca", "apiserver-kubelet-client, controller-manager.conf");
 }
 
