@@ -259,11 +259,13 @@ fn judge(facts: &Facts<'_>, certificate: &Certificate) -> Verdict {
     } else if half_written {
         cut_off.to_owned()
     } else if let Some(problem) = certificate.problems.iter().find(|problem| problem.is_damage()) {
-        let exit = Exit::CannotRenew;
-        return Verdict::Alarm(
-            exit,
-            format!("{problem}; renew it by hand once that is mended ('{}')", certificate.path.display()),
-        );
+        let todo = if problem.is_kept_by_renewal() {
+            "a renewal keeps usages and names: put the right one back, or have it made anew"
+        } else {
+            "renew it by hand once that is mended"
+        };
+        let message = format!("{problem}; {todo} ('{}')", certificate.path.display());
+        return Verdict::Alarm(Exit::CannotRenew, message);
     } else if let Some(problem) = certificate.problems.iter().find(|problem| problem.is_unreadable()) {
         return Verdict::Alarm(Exit::CannotRead, format!("{problem} ('{}')", certificate.path.display()));
     } else {

@@ -17,6 +17,12 @@ pub fn advice(problem: &Problem) -> Option<&'static str> {
         Problem::KeyMissing | Problem::KeyUnreadable(_) | Problem::KeyMismatch => {
             "restore certificate and key together from a backup, or renew both"
         }
+        Problem::WrongUsage { .. } | Problem::NoNames => {
+            "for that move it and its key away (kubeadm init phase certs makes it)"
+        }
+        Problem::LogsInAs { .. } => {
+            "if a kubeconfig of another component stands here, put the right one back from a backup, or move it away and have it made anew (kubeadm init phase kubeconfig)"
+        }
         Problem::NotSignedByCa { .. } => "renew it, or put the CA back that signed it",
         Problem::CaMismatch { .. } | Problem::CaInKubeconfig(_) => {
             "whoever uses it refuses kube-apiserver's certificate: put ca.crt into its certificate-authority-data"

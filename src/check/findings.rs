@@ -95,7 +95,8 @@ fn about_row(row: &Row, report: &CheckReport, survey: &Survey, alarms: &[&Alarm]
     }
     let alarm = alarms.iter().find(|alarm| alarm.name == row.name && alarm.exit != Exit::NotProven);
     if let Some(alarm) = alarm {
-        let advice = certificate.problems.first().and_then(advice).filter(|_| alarm.exit == Exit::CannotRead);
+        let first = certificate.problems.first();
+        let advice = first.filter(|one| alarm.exit == Exit::CannotRead || one.is_kept_by_renewal()).and_then(advice);
         return advice.map_or_else(|| alarm.message.clone(), |advice| format!("{}; {advice}", alarm.message));
     }
     match certificate.problems.iter().find(|problem| !matches!(problem, Problem::OutlivesCa { .. } | Problem::ServerNotNamed { .. })) {

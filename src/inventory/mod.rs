@@ -5,6 +5,7 @@ pub mod certificate;
 mod judge;
 pub mod keys;
 pub mod problem;
+mod purpose;
 mod read;
 mod relations;
 mod scan;

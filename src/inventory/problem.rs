@@ -27,6 +27,14 @@ pub enum Problem {
     KeyUnreadable(String),
     /// The private key is another certificate's.
     KeyMismatch,
+    /// Its extended key usages leave out what it is for: Go's TLS refuses it (crypto/x509 `Verify` with `KeyUsages`). One without
+    /// any, or with `anyExtendedKeyUsage`, is for everything.
+    WrongUsage {
+        /// What it is to be for: `serverAuth` or `clientAuth`.
+        lacks: &'static str,
+    },
+    /// A server's certificate without a single name: Go's clients take none from the common name (since Go 1.15).
+    NoNames,
     /// Its CA did not sign it.
     NotSignedByCa {
         /// The CA's name.
@@ -67,6 +75,14 @@ pub enum Problem {
         /// The rotated one.
         rotated: PathBuf,
     },
+    /// The kubeconfig logs in as somebody else than kubeadm makes it for (kubeadm `kubeconfig.go`, `getKubeConfigSpecsBase`), and not as an
+    /// administrator: works only where roles were bound to that one.
+    LogsInAs {
+        /// Who it logs in as.
+        user: String,
+        /// Who it is for.
+        usual: &'static str,
+    },
     /// The kubeconfig's server is not among the names of kube-apiserver's certificate.
     ServerNotNamed {
         /// Host name or address.
@@ -95,10 +111,17 @@ impl Problem {
             self,
             Self::KeyMissing
                 | Self::KeyMismatch
+                | Self::WrongUsage { .. }
+                | Self::NoNames
                 | Self::NotSignedByCa { .. }
                 | Self::CaMismatch { .. }
                 | Self::CaInKubeconfig(_)
         )
+    }
+
+    /// Whether a renewal changes nothing about it: kubeadm copies names and usages from the old certificate.
+    pub fn is_kept_by_renewal(&self) -> bool {
+        matches!(self, Self::WrongUsage { .. } | Self::NoNames | Self::LogsInAs { .. })
     }
 
     /// Whether it follows from the date alone.
@@ -124,6 +147,10 @@ impl fmt::Display for Problem {
             Self::KeyMissing => f.write_str("its private key is missing"),
             Self::KeyUnreadable(why) => write!(f, "its private key cannot be read: {why}"),
             Self::KeyMismatch => f.write_str("the private key is another certificate's"),
+            Self::WrongUsage { lacks } => {
+                write!(f, "not made for its use: its extended key usages lack {lacks}, so the other side refuses it")
+            }
+            Self::NoNames => f.write_str("a server's certificate without any names (SANs), so clients refuse it"),
             Self::NotSignedByCa { ca } => write!(f, "not signed by its CA '{ca}'"),
             Self::CaMismatch { ca } => write!(f, "the CA inside is not the CA on disk, '{ca}'"),
             Self::CaInKubeconfig(why) => write!(f, "the CA inside: {why}"),
@@ -142,6 +169,9 @@ impl fmt::Display for Problem {
                 "another certificate than '{}', which kubelet rotates; kubelet starts with this one",
                 rotated.display()
             ),
+            Self::LogsInAs { user, usual } => {
+                write!(f, "logs in as '{user}', not as '{usual}'; that works only if roles are bound to it")
+            }
             Self::ServerNotNamed { host } => {
                 write!(f, "its server '{host}' is not among the names in kube-apiserver's certificate")
             }

@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 
-use super::{Certificate, Kind, Manager, NotRenewable, Problem};
+use super::{Certificate, Kind, Manager, NotRenewable, Problem, purpose};
 
 /// Notes at each certificate what its authority and its neighbours say about it.
 pub(super) fn note(certificates: &mut [Certificate], authorities: &[Certificate], node: &Node) {
@@ -11,6 +11,9 @@ pub(super) fn note(certificates: &mut [Certificate], authorities: &[Certificate]
         certificate.externally_managed =
             certificate.manager == Manager::Kubeadm && authority.is_some_and(|authority| authority.externally_managed);
         certificate.not_renewable = not_renewable(certificate, authority);
+    }
+    for certificate in certificates.iter_mut() {
+        purpose::note(certificate);
     }
     kubelet_start(certificates);
     server_names(certificates, node);

@@ -7,6 +7,7 @@ mod files;
 mod kubeconfigs;
 mod kubelet;
 mod layouts;
+mod purpose;
 
 use chrono::{DateTime, Utc};
 use k8s_certs_renew::inventory::{Inventory, Problem};

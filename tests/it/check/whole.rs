@@ -169,6 +169,26 @@ fn an_expired_node_says_what_a_run_does_about_it() {
 }
 
 #[test]
+fn what_a_run_now_would_end_with_is_what_one_ends_with() {
+    let ca_ends = || State::new(crate::support::tree::Plan { authorities_end: now() + days(10), ..plan(300) });
+    let makes: [(fn() -> State, u8, &str); 3] = [
+        (states::fresh, 0, "would skip: nothing is due\n"),
+        (states::half_readable, 26, ", and end with 26 ("),
+        (ca_ends, 25, "would change nothing, and end with 25 (ca, "),
+    ];
+    for (make, code, words) in makes {
+        let state = make();
+        let mut argv: Vec<std::ffi::OsString> = ["k8s-certs-renew", "run", "--dry-run"].map(Into::into).to_vec();
+        argv.extend(state.site.options());
+        let ran = super::run(&state.clock, argv, &[], None, true);
+        let checked = check(&state, &[]);
+        assert_eq!(ran.code, code, "{}{}{}", ran.out, ran.err, checked.out);
+        let line = checked.out.lines().find(|line| line.starts_with("  a run now")).unwrap();
+        assert!(format!("{line}\n").contains(words), "{line}");
+    }
+}
+
+#[test]
 fn a_renewal_that_could_not_be_done_now_is_told_before_it_is_needed() {
     let state = states::fresh();
     state.site.world.fault(|faults| faults.runtime = crate::support::faults::Runtime::Empty);
@@ -176,4 +196,19 @@ fn a_renewal_that_could_not_be_done_now_is_told_before_it_is_needed() {
     assert_eq!(checked.code, 1, "{}", checked.out);
     assert!(checked.out.contains("could renew   no: "), "{}", checked.out);
     checked.expect("warning", "renewal", "could not be done now");
+}
+
+#[test]
+fn a_clients_certificate_in_the_place_of_kube_apiservers_own_is_critical() {
+    let state = states::fresh();
+    let tree = &state.site.tree;
+    let (ca, spec) = tree.spec("apiserver-kubelet-client", now() + days(300));
+    tree.put("apiserver", &ca.issue(&spec));
+    state.make_old();
+    let checked = check(&state, &[]);
+    assert_eq!(checked.code, 2, "{}", checked.out);
+    assert!(checked.row("apiserver").ends_with("damaged"), "{}", checked.row("apiserver"));
+    checked.expect("critical", "apiserver", "its extended key usages lack serverAuth");
+    checked.expect("critical", "apiserver", "kubeadm init phase certs");
+    assert!(checked.out.contains("would change nothing, and end with 25 (apiserver)"), "{}", checked.out);
 }

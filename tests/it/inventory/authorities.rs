@@ -125,17 +125,18 @@ fn what_cannot_be_checked_here_is_not_called_wrong() {
         let tree = Tree::kubeadm(now());
         tree.write(&tree.pki("ca.crt"), ca);
         tree.remove(&tree.pki("ca.key"));
-        tree.write(&tree.pki("apiserver.crt"), cert);
-        tree.write(&tree.pki("apiserver.key"), key);
+        // clients' certificates
+        tree.write(&tree.pki("apiserver-kubelet-client.crt"), cert);
+        tree.write(&tree.pki("apiserver-kubelet-client.key"), key);
         let inventory = tree.inventory();
-        let apiserver = inventory.get("apiserver").unwrap();
+        let client = inventory.get("apiserver-kubelet-client").unwrap();
         // these were made later than the present of the test
-        let problems: Vec<_> = apiserver.problems.iter().filter(|problem| !problem.is_date()).collect();
+        let problems: Vec<_> = client.problems.iter().filter(|problem| !problem.is_date()).collect();
         assert!(
             !problems.is_empty() && problems.iter().all(|p| matches!(p, Problem::CannotBeJudged(_))),
             "{problems:?}"
         );
-        assert!(apiserver.is_unreadable() && !apiserver.is_damaged());
-        assert_eq!(apiserver.leaf.as_ref().unwrap().common_name, "kube-apiserver");
+        assert!(client.is_unreadable() && !client.is_damaged());
+        assert_eq!(client.leaf.as_ref().unwrap().common_name, "kube-apiserver");
     }
 }

@@ -176,3 +176,18 @@ fn a_renewal_that_is_due_again_at_once_is_no_success() {
     assert!(ran.err.contains("is renewed, and still due"), "{}", ran.err);
     assert_eq!(site.world.acts(), acts(&[by_config("all")], &RESTARTS));
 }
+
+#[test]
+fn a_usage_that_was_wrong_before_is_no_failure_of_the_renewal() {
+    let site = site(5);
+    let (_, spec) = site.tree.spec("apiserver", now() + days(5));
+    site.tree.put("front-proxy-client", &site.tree.front_proxy_ca.issue(&spec));
+    let before = site.serials();
+    let ran = run(&site, &[]);
+    assert_ne!(ran.code, 20, "{}", ran.text());
+    assert!(site.renewed_since(&before).contains(&"front-proxy-client".to_owned()), "{}", ran.text());
+    // and is told once it is no more due
+    let ran = run(&site, &[]);
+    assert_eq!(ran.code, 25, "{}", ran.text());
+    assert!(ran.err.contains("its extended key usages lack clientAuth"), "{}", ran.err);
+}
