@@ -1,5 +1,6 @@
 //! The node's files: every path lies below one root, and a write replaces a whole file or nothing.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -118,7 +119,7 @@ impl Root {
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let link = self.open(path, OFlags::PATH | OFlags::NOFOLLOW)?;
         let text = rustix::fs::readlinkat(&link, "", Vec::new())?;
-        Ok(PathBuf::from(std::ffi::OsString::from_vec(text.into_bytes())))
+        Ok(PathBuf::from(OsString::from_vec(text.into_bytes())))
     }
 
     /// The node's path with every symbolic link resolved, as the node would resolve it.
@@ -136,18 +137,28 @@ impl Root {
             .map_err(|_| io::Error::new(io::ErrorKind::NotFound, "outside of the root"))
     }
 
-    /// The names in a directory, sorted.
+    /// The names in a directory, sorted; what is not UTF-8 in them is replaced, so that such a name leads to no file.
     ///
     /// # Errors
     /// As `opendir(3)`.
     pub fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let names = self.list_raw(dir)?;
+        let mut names: Vec<String> = names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The names in a directory as they are, sorted by their bytes.
+    ///
+    /// # Errors
+    /// As `opendir(3)`.
+    pub fn list_raw(&self, dir: &Path) -> io::Result<Vec<OsString>> {
         let dir = self.open(dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(dir)? {
-            let entry = entry?;
-            match entry.file_name().to_string_lossy() {
-                name if name == "." || name == ".." => {}
-                name => names.push(name.into_owned()),
+            let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+            if name != "." && name != ".." {
+                names.push(name);
             }
         }
         names.sort_unstable();

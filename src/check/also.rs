@@ -48,16 +48,16 @@ fn expand(root: &Root, pattern: &Path, refused: &mut Vec<(PathBuf, String)>) -> 
     let mut found = vec![PathBuf::from("/")];
     let parts: Vec<_> = pattern.components().filter(|part| !matches!(part, Component::RootDir)).collect();
     for (index, part) in parts.iter().enumerate() {
-        let part = part.as_os_str().to_string_lossy();
-        if !part.contains(['*', '?']) {
-            found.iter_mut().for_each(|path| path.push(&*part));
+        let pattern = part.as_os_str().to_string_lossy();
+        if !pattern.contains(['*', '?']) {
+            found.iter_mut().for_each(|path| path.push(part));
             continue;
         }
         let mut next = Vec::new();
         for dir in found {
-            match root.list(&dir) {
+            match root.list_raw(&dir) {
                 Ok(names) => {
-                    let hits = names.iter().filter(|name| matches(&part, name));
+                    let hits = names.iter().filter(|name| matches(&pattern, &name.to_string_lossy()));
                     next.extend(hits.map(|name| dir.join(name)));
                 }
                 Err(error) if is_absent(&error) => {}
@@ -163,6 +163,21 @@ mod tests {
         // a link that leads round is a directory like others, and what it leads to is not looked through again
         assert_eq!(all.matched, paths(&["/srv/a/tls.crt", "/srv/b/tls.crt"]));
         assert_eq!(all.without, []);
+    }
+
+    #[test]
+    fn names_that_are_not_utf_8_lead_to_their_files() {
+        use std::os::unix::ffi::OsStrExt;
+        let (dir, root) = tree();
+        let name = std::ffi::OsStr::from_bytes(b"k\xe4se.pem");
+        std::fs::write(dir.path().join("srv/a").join(name), "x").unwrap();
+        let path = std::path::Path::new("/srv/a").join(name);
+        assert_eq!(found(&root, &["/srv/a/k?se.pem"]).matched, [path.clone()]);
+        // a part without a wildcard too
+        std::fs::create_dir(dir.path().join("srv/b").join(name)).unwrap();
+        std::fs::write(dir.path().join("srv/b").join(name).join("tls.crt"), "x").unwrap();
+        let pattern = Path::new("/srv/b").join(name).join("*.crt");
+        assert_eq!(files(&root, &[pattern.clone()]).matched, [pattern.with_file_name("tls.crt")]);
     }
 
     #[test]
