@@ -12,6 +12,7 @@ use crate::evidence::Verdict;
 use crate::inventory::Kind;
 
 use super::check_report::{CheckReport, KubeletState, Row, Status};
+use super::words;
 
 /// What every name begins with.
 const NAMESPACE: &str = "k8s_certs_renew";
@@ -144,10 +145,16 @@ impl Metrics {
     ) -> prometheus::Result<()> {
         let gauge = GaugeVec::new(Opts::new(name, help).namespace(NAMESPACE), labels)?;
         for (values, value) in samples {
+            let values: Vec<String> = values.into_iter().map(harmless).collect();
             gauge.get_metric_with_label_values(&values)?.set(value);
         }
         self.registry.register(Box::new(gauge))
     }
+}
+
+/// A label that does not talk to a terminal; line feeds the format itself escapes, and nothing else of that kind.
+fn harmless(text: &str) -> String {
+    text.split('\n').map(words::tame).collect::<Vec<_>>().join("\n")
 }
 
 fn labels_of(row: &Row) -> [String; 5] {

@@ -101,6 +101,15 @@ fn report(rows: Vec<Row>) -> CheckReport {
     }
 }
 
+#[test]
+fn no_name_of_a_file_talks_to_a_terminal() {
+    let text =
+        metrics::text(&report(vec![row("/srv/\u{1b}[31mred\u{7}.pem", "2027-01-01T00:00:00Z", Status::Ok)])).unwrap();
+    assert!(!text.contains(['\u{1b}', '\u{7}']), "{text}");
+    // the format doubles a backslash
+    assert!(text.contains(r#"name="/srv/\\u{1b}[31mred\\u{7}.pem""#), "{text}");
+}
+
 fn row(name: &str, end: &str, status: Status) -> Row {
     Row {
         name: name.to_owned(),
