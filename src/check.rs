@@ -247,6 +247,13 @@ fn armed(report: &mut CheckReport, job: &Job<'_>) {
         }
     };
     report.job.timer_armed = Some(armed == Armed::Yes);
+    if armed == Armed::NoTimer && report.control_plane && !job.wishes.on_calendar.is_empty() {
+        let message = format!(
+            "{} is not installed, or masked; --on-calendar tells when something else starts the job, and starts nothing itself",
+            job.wishes.timer
+        );
+        say(report, Status::Ok, "timer", message);
+    }
     if let Armed::No(why) = armed
         && report.control_plane
     {
