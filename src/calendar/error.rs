@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Characters that are shown of what should not stand there.
+const LONGEST: usize = 60;
+
 /// Why an expression was refused, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
@@ -28,6 +31,10 @@ impl ParseError {
         match self.found.as_str() {
             "" => f.write_str("the end")?,
             " " => f.write_str("a blank")?,
+            found if found.chars().count() > LONGEST => {
+                let begin: String = found.chars().take(LONGEST).collect();
+                write!(f, "'{}...'", begin.escape_debug())?;
+            }
             found => write!(f, "'{}'", found.escape_debug())?,
         }
         match self.hint {

@@ -27,7 +27,7 @@ use crate::node::Overrides;
 use crate::node::timespan::{self, Timespan};
 use crate::report::Voice;
 use crate::report::words::tame;
-use crate::settings::layers::{self, LayerError};
+use crate::settings::layers::{self, LayerError, short};
 
 use args::{Cli, Color, PlaceArgs, Verb, VoiceArgs};
 
@@ -145,7 +145,7 @@ fn copies(given: &[PathBuf]) -> Vec<PathBuf> {
 fn absolute<'a>(place: &'a PlaceArgs, others: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
     let dirs = [&place.cert_dir, &place.etcd_cert_dir].into_iter().flatten();
     match [&place.kubernetes_dir].into_iter().chain(dirs).chain(others).find(|path| path.is_relative()) {
-        Some(path) => Err(anyhow!("'{}' is not an absolute path", path.display())),
+        Some(path) => Err(anyhow!("'{}' is not an absolute path", short(&path.display().to_string()))),
         None => Ok(()),
     }
 }

@@ -12,6 +12,7 @@ use crate::host::Signals;
 use crate::report::check_report::{CheckReport, Limits};
 use crate::report::{Console, metrics};
 use crate::run::Job;
+use crate::settings::layers::short;
 use crate::steps::Deadlines;
 
 use super::args::WatchArgs;
@@ -26,7 +27,7 @@ pub fn is_the_collectors(watch: &WatchArgs) -> anyhow::Result<()> {
     match &watch.textfile {
         Some(path) if path.extension().is_none_or(|end| end != "prom") => Err(anyhow!(
             "--textfile: '{}' does not end with .prom; the collector reads no other file, and none is replaced",
-            path.display()
+            short(&path.display().to_string())
         )),
         _ => Ok(()),
     }

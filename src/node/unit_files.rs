@@ -74,9 +74,11 @@ impl Unit {
     /// # Errors
     /// A file that counts cannot be read.
     pub fn load(root: &Root, name: &str) -> Result<Self, UnitError> {
-        let Some((stem, kind)) = name.rsplit_once('.') else { return Err(UnitError::Name(name.to_owned())) };
-        if stem.is_empty() || kind.is_empty() || name.contains('/') {
-            return Err(UnitError::Name(name.to_owned()));
+        // systemd's own bound (`UNIT_NAME_MAX`)
+        let refused = || UnitError::Name(name.chars().take(255).collect());
+        let (stem, kind) = name.rsplit_once('.').ok_or_else(refused)?;
+        if stem.is_empty() || kind.is_empty() || name.contains('/') || name.len() > 255 {
+            return Err(refused());
         }
         let directories = directories(root)?;
         let mut unit =

@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::node::zone::local_zone;
 
+use super::layers::short;
 use super::timer::{DEFAULT_ON_CALENDAR, Firing, TimerSettings, next_firing, pending_firing};
 
 /// What the command line says about the schedule.
@@ -108,7 +109,10 @@ fn schedule_by(
         Some(name) => name
             .parse::<Tz>()
             .map_err(|_| {
-                anyhow::anyhow!("--timezone: no zone is called '{name}'; expected a name such as Europe/Berlin")
+                anyhow::anyhow!(
+                    "--timezone: no zone is called '{}'; expected a name such as Europe/Berlin",
+                    short(name)
+                )
             })
             .or_exit(Exit::Config)?,
         None => local_zone(root).or_exit(Exit::Config)?,
@@ -160,7 +164,7 @@ fn schedule_by(
 }
 
 fn parse(text: &str) -> Result<(String, Calendar), Failure> {
-    let error = |error| anyhow::anyhow!("the OnCalendar expression '{text}' is not valid: {error}");
+    let error = |error| anyhow::anyhow!("the OnCalendar expression '{}' is not valid: {error}", short(text));
     Ok((text.to_owned(), Calendar::parse(text).map_err(error).or_exit(Exit::Config)?))
 }
 

@@ -13,6 +13,8 @@ use crate::files::Root;
 use crate::node::timespan::{self, Timespan};
 use crate::node::unit_files::{Assignment, Unit};
 
+use super::layers::short;
+
 /// When the job runs where no timer says it: kubespray's own, the first Monday of the month.
 pub const DEFAULT_ON_CALENDAR: &str = "Mon *-*-1,2,3,4,5,6,7 03:00:00";
 
@@ -67,7 +69,7 @@ impl TimerSettings {
     /// All end with 78: a file cannot be read, or a delay does not parse.
     pub fn read_beside(root: &Root, unit: &str) -> Result<(Self, Option<Failure>), Failure> {
         if !unit.ends_with(".timer") {
-            let error = anyhow!("'{unit}' is not the name of a timer, such as '{DEFAULT_TIMER}'");
+            let error = anyhow!("'{}' is not the name of a timer, such as '{DEFAULT_TIMER}'", short(unit));
             return Err(Failure::new(Exit::Config, error));
         }
         let loaded = Unit::load(root, unit).or_exit(Exit::Config)?;

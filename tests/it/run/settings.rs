@@ -151,3 +151,17 @@ fn directories_that_are_given_are_the_ones_that_are_judged() {
     let ran = refused(&site, &["--cert-dir", "/etc/kubernetes/nowhere", "--kubeconfig-copy", "none"], 26, "missing");
     assert!(ran.err.contains("'/etc/kubernetes/nowhere/ca.crt'"), "{}", ran.err);
 }
+
+#[test]
+fn no_setting_however_long_fills_the_log() {
+    let site = site(300);
+    let long = "x".repeat(100_000);
+    for name in
+        ["ON_CALENDAR", "TIMEZONE", "TIMER", "DAYS_BUFFER", "BACKUP_DIR", "KUBECONFIG_COPY", "TEXTFILE", "RESTART"]
+    {
+        let name = format!("K8S_CERTS_RENEW_{name}");
+        let ran = run_with(&site, &[], &[(&name, &long)], &Signals::none());
+        assert!([64, 78].contains(&ran.code), "{name}: {} {:.300}", ran.code, ran.text());
+        assert!(ran.text().len() < 600, "{name}: {:.700}", ran.text());
+    }
+}
