@@ -67,6 +67,9 @@ fn unreadable(root: &Root, backup_dir: &Path) -> Option<Remain> {
     stands(root, dir).then(|| {
         let what = "state of this program that cannot be looked into";
         let why = "backups with private keys may be in it: look as root";
-        Remain { status: Status::Unknown, ..remain(Owner::Ours, dir, what, why, PURGE.to_owned()) }
+        Remain {
+            status: Status::Unknown,
+            ..remain(Owner::Ours, dir, what, why, "sudo k8s-certs-renew check".to_owned())
+        }
     })
 }

@@ -162,13 +162,12 @@ fn judge(before: &Inventory, now: &Inventory, name: &str) -> Result<(), String> 
     if !is_new(before, now, name) {
         return Err("unchanged: it has the serial that it had".to_owned());
     }
-    let old = before.get(name);
-    let had = |problem: &Problem| old.is_some_and(|old| old.problems.contains(problem));
-    let spoilt = |problem: &&Problem| spoils(problem) && !(problem.is_kept_by_renewal() && had(problem));
+    // what follows from names and usages alone was so before, if those are the same
+    let spoilt = |problem: &&Problem| spoils(problem) && !problem.is_kept_by_renewal();
     if let Some(problem) = certificate.problems.iter().find(spoilt) {
         return Err(problem.to_string());
     }
-    match old.and_then(|certificate| certificate.leaf.as_ref()) {
+    match before.get(name).and_then(|certificate| certificate.leaf.as_ref()) {
         Some(old) if old.identity() != leaf.identity() => Err("it has other names or usages than before".to_owned()),
         _ => Ok(()),
     }
