@@ -74,7 +74,7 @@ impl Unit {
     /// # Errors
     /// A file that counts cannot be read.
     pub fn load(root: &Root, name: &str) -> Result<Self, UnitError> {
-        // systemd's own bound (`UNIT_NAME_MAX`)
+        // systemd's `UNIT_NAME_MAX`
         let refused = || UnitError::Name(name.chars().take(255).collect());
         let (stem, kind) = name.rsplit_once('.').ok_or_else(refused)?;
         if stem.is_empty() || kind.is_empty() || name.contains('/') || name.len() > 255 {

@@ -171,7 +171,8 @@ fn an_expired_node_says_what_a_run_does_about_it() {
 #[test]
 fn what_a_run_now_would_end_with_is_what_one_ends_with() {
     let ca_ends = || State::new(crate::support::tree::Plan { authorities_end: now() + days(10), ..plan(300) });
-    let makes: [(fn() -> State, u8, &str); 3] = [
+    type Make = fn() -> State;
+    let makes: [(Make, u8, &str); 3] = [
         (states::fresh, 0, "would skip: nothing is due\n"),
         (states::half_readable, 26, ", and end with 26 ("),
         (ca_ends, 25, "would change nothing, and end with 25 (ca, "),
