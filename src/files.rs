@@ -10,10 +10,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-mod walk;
+mod usage;
 mod write;
 
-pub use walk::Usage;
+pub use usage::Usage;
 pub use write::Replace;
 
 /// Files above this are never read whole: no certificate, kubeconfig, manifest or unit file comes near.

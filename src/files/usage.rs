@@ -1,4 +1,4 @@
-//! A bounded look through a directory.
+//! How much is in a directory: a bounded look through it.
 
 use std::ffi::OsStr;
 use std::io;
