@@ -487,6 +487,27 @@ kubelets_certificates_are_helped_along() {
   run 0 kubelet check
 }
 
+# As somebody types them on the node, README's and those of docs/: see tests/docs.py.
+the_commands_of_the_docs_do_as_they_say() {
+  prepare 5
+  by_the_docs node
+  skips
+  prepare -1
+  by_the_docs outage
+  skips
+}
+
+by_the_docs() { # KIND
+  mkdir -p "$logs/bin"
+  ln -sf "$program" "$logs/bin/k8s-certs-renew"
+  (
+    cd "$here/../.."
+    tests/docs.py script "$1" >"$logs/docs"
+    grep -q '^echo; ' "$logs/docs" || fail "the docs have no blocks of the kind '$1'"
+    on_node env "PATH=$logs/bin:$PATH" bash -euo pipefail "$logs/docs"
+  )
+}
+
 kubectl() { "$here/cluster.sh" exec -n 1 kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
 
 client_request_is_issued() { [[ $(on_node "$program" kubelet check) =~ 'client requests of node1: '[0-9]+' issued' ]]; }
@@ -590,6 +611,7 @@ scenarios_of() { # host|stacked
         a_standby_with_an_expired_certificate_is_stale
         a_component_without_its_image_is_left_running
         kubelets_certificates_are_helped_along
+        the_commands_of_the_docs_do_as_they_say
       )
       ;;
     stacked)

@@ -12,6 +12,7 @@ mod calendar_systemd;
 mod check;
 mod command;
 mod decision;
+mod docs;
 mod evidence;
 mod inventory;
 mod kubeconfig_copy;
