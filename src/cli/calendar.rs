@@ -69,8 +69,8 @@ fn zone(name: &str) -> Result<Tz, String> {
 /// Explains the expressions, or the node's timer, as of `now`.
 ///
 /// # Errors
-/// 78: an expression or a file of the timer is not valid, or the node's zone cannot be told; 64: there is no such root;
-/// 74: the output cannot be written. All expressions are judged, and text shows the valid ones all the same.
+/// 78: an expression or a file of the timer is not valid, or the node's zone cannot be told; 64: there is no such root.
+/// All expressions are judged, and text shows the valid ones all the same.
 pub fn run(args: &CalendarArgs, now: DateTime<Utc>, out: &mut dyn Write) -> Result<Exit, Failure> {
     let root = Root::new(&args.root)
         .map_err(|error| anyhow!("cannot use '{}' as the root: {error}", args.root.display()))
@@ -94,14 +94,13 @@ pub fn run(args: &CalendarArgs, now: DateTime<Utc>, out: &mut dyn Write) -> Resu
         .into_iter()
         .map(|(expression, calendar)| Explained::new(expression, calendar, args.iterations, now, local))
         .collect();
-    match args.output {
+    // what could not be written is told at the end, as for every command
+    let _ = match args.output {
         CalendarOutput::Json if bad.is_empty() => write_json(&explained, out),
         // half an array would look like all there is
         CalendarOutput::Json => Ok(()),
         CalendarOutput::Text => write_text(timer.as_ref(), &explained, args, now, out),
-    }
-    .map_err(|error| anyhow!("cannot write the output: {error}"))
-    .or_exit(Exit::State)?;
+    };
     if bad.is_empty() {
         return Ok(Exit::Ok);
     }

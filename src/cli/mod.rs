@@ -6,6 +6,7 @@ mod check;
 mod kubelet;
 mod kubelet_approve;
 mod kubelet_rbac;
+mod output;
 mod restore;
 mod run;
 mod textfile;
@@ -30,6 +31,7 @@ use crate::report::words::tame;
 use crate::settings::layers::{self, LayerError, short};
 
 use args::{Cli, Color, PlaceArgs, Verb, VoiceArgs};
+use output::Output;
 
 /// What the process was started with.
 #[derive(Debug)]
@@ -65,14 +67,20 @@ impl Process<'_> {
     }
 }
 
-/// Runs the program, and tells how the process is to end. A panic becomes [`Exit::Fault`].
+/// Runs the program, and tells how the process is to end. A panic becomes [`Exit::Fault`]; what went well and could not be said,
+/// [`Exit::State`].
 pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
+    let mut out = Output::new(out);
+    let exit = lead(process, &mut out, err);
+    let Some(why) = out.failed() else { return exit };
+    let _ = writeln!(err, "error: cannot write the output: {why}");
+    if exit.is_success() { as_told(process, Exit::State) } else { exit }
+}
+
+fn lead(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Exit {
     let result = catch_unwind(AssertUnwindSafe(|| dispatch(process, out, err)));
-    // monitoring knows four codes, and takes any other for one of them
-    let is_plugin = check::is_asked_for(&process.argv) || kubelet::is_asked_for(&process.argv);
-    let told = |exit| if is_plugin { check::plugin(exit) } else { exit };
     let failure = match result {
-        Ok(Ok(exit)) => return told(exit),
+        Ok(Ok(exit)) => return as_told(process, exit),
         Ok(Err(failure)) => failure,
         // the panic itself has said where; what it was about is not repeated, since it could hold anything
         Err(_) => Failure::new(
@@ -84,7 +92,13 @@ pub fn main(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
     let text = failure.to_string();
     let lines: Vec<_> = text.lines().map(tame).collect();
     let _ = writeln!(err, "error: {}", lines.join("\n"));
-    told(failure.exit)
+    as_told(process, failure.exit)
+}
+
+/// Monitoring knows four codes, and takes any other for one of them.
+fn as_told(process: &Process<'_>, exit: Exit) -> Exit {
+    let is_plugin = check::is_asked_for(&process.argv) || kubelet::is_asked_for(&process.argv);
+    if is_plugin { check::plugin(exit) } else { exit }
 }
 
 fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {

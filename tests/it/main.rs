@@ -22,6 +22,7 @@ mod layers;
 mod lock;
 mod monitoring;
 mod node;
+mod output;
 mod pki;
 mod run;
 mod runtime;
