@@ -9,6 +9,7 @@ mod machine;
 mod next_run;
 mod renewable;
 mod rows;
+mod starts;
 mod unseen;
 
 use std::path::{Path, PathBuf};
@@ -178,6 +179,9 @@ fn decided(report: &mut CheckReport, job: &Job<'_>, node: &Node, survey: &Survey
     report.decision = survey.decision.clone();
     report.steps =
         plan(&survey.decision, job.backup_dir, job.deadlines.reread).iter().map(ToString::to_string).collect();
+    for (about, message) in starts::oddities(job, survey) {
+        say(report, Status::Warning, about, message);
+    }
     if let Some(why) = &survey.decision.refused {
         say(report, Status::Critical, "clock", format!("a run would renew nothing: {why}"));
     }

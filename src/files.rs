@@ -67,6 +67,14 @@ impl Root {
     /// As `open(2)` and `read(2)`; a directory is `IsADirectory`, anything but a regular file and everything over 16 MiB
     /// is `InvalidData`, so that a pipe or a device never blocks the run.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read_up_to(path, LARGEST)
+    }
+
+    /// A file's bytes, up to another size: a program is larger than any text.
+    ///
+    /// # Errors
+    /// As [`Root::read`], with this many bytes as the bound.
+    pub fn read_up_to(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
         let file = File::from(self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?);
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -76,9 +84,9 @@ impl Root {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"));
         }
         // files of /proc claim to be empty, so the bound is on what is read, not on what is claimed
-        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(LARGEST)).unwrap_or(0) + 1);
-        if file.take(LARGEST + 1).read_to_end(&mut bytes)? as u64 > LARGEST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 16 MiB"));
+        let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(most)).unwrap_or(0) + 1);
+        if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("larger than {} MiB", most >> 20)));
         }
         Ok(bytes)
     }

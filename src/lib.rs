@@ -23,6 +23,7 @@ pub mod plan;
 pub mod steps;
 
 pub mod check;
+pub mod install;
 pub mod kubelet;
 pub mod remains;
 pub mod report;

@@ -6,7 +6,9 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::calendar::CalendarArgs;
+use super::install::InstallArgs;
 use super::kubelet::KubeletVerb;
+use super::uninstall::UninstallArgs;
 
 const COPY: &str = "/root/.kube/config";
 const BACKUPS: &str = "/var/lib/k8s-certs-renew/backups";
@@ -14,7 +16,7 @@ const BACKUPS: &str = "/var/lib/k8s-certs-renew/backups";
 /// Renews the certificates of a Kubernetes control plane that expire before the next firing of its timer, restarts what
 /// uses them, and sees that it is back.
 ///
-/// Without a command it runs the job, as `run` does. Every option but --dry-run, --force, --at, --root and --yes can also be
+/// Without a command it runs the job, as `run` does. Every option but --dry-run, --force, --at, --root, --purge and --yes can also be
 /// set as K8S_CERTS_RENEW_*, in the environment or in /etc/default/k8s-certs-renew.
 #[derive(Debug, Parser)]
 #[command(name = "k8s-certs-renew", version, args_conflicts_with_subcommands = true, max_term_width = 110)]
@@ -44,6 +46,10 @@ pub enum Verb {
     },
     /// List the backups that runs have made, or put one of them back
     Restore(RestoreArgs),
+    /// Put the program, its units and its settings in place, and arm the timer; takes over from kubespray's own
+    Install(InstallArgs),
+    /// Take off what install has put there, and give back what was there before
+    Uninstall(UninstallArgs),
 }
 
 /// Options of the job.

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod calendar;
 mod check;
+pub mod install;
 mod kubelet;
 mod kubelet_approve;
 mod kubelet_rbac;
@@ -10,6 +11,7 @@ mod output;
 mod restore;
 mod run;
 mod textfile;
+pub mod uninstall;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -116,6 +118,8 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         Some(Verb::Calendar(args)) => calendar::run(&args, process.clock.now(), out),
         Some(Verb::Kubelet { verb }) => kubelet::run(&verb, process, out, err),
         Some(Verb::Restore(args)) => restore::run(&args, process, out, err),
+        Some(Verb::Install(args)) => install::run(&args, process, out, err),
+        Some(Verb::Uninstall(args)) => uninstall::run(&args, process, out, err),
     }
 }
 
@@ -137,9 +141,11 @@ fn write_help(text: &clap::builder::StyledStr, colored: bool, to: &mut dyn Write
 
 /// The root that was asked for.
 fn root_at(place: &PlaceArgs) -> Result<Root, Failure> {
-    Root::new(&place.root)
-        .map_err(|error| anyhow!("cannot use '{}' as the root: {error}", place.root.display()))
-        .or_exit(Exit::Usage)
+    root_of(&place.root)
+}
+
+fn root_of(dir: &Path) -> Result<Root, Failure> {
+    Root::new(dir).map_err(|error| anyhow!("cannot use '{}' as the root: {error}", dir.display())).or_exit(Exit::Usage)
 }
 
 fn overrides(place: &PlaceArgs) -> Overrides {

@@ -145,6 +145,24 @@ impl Root {
         }
     }
 
+    /// Removes a directory with nothing in it, and tells whether it is gone; one with something in it stays, and one that is not there
+    /// is no error.
+    ///
+    /// # Errors
+    /// As `rmdir(2)`.
+    pub fn remove_empty_dir(&self, dir: &Path) -> io::Result<bool> {
+        let (parent, name) = split(dir)?;
+        let parent = match self.open(parent, OFlags::PATH | OFlags::DIRECTORY) {
+            Err(error) if is_absent(&error) => return Ok(true),
+            opened => opened?,
+        };
+        match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(true),
+            Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Removes a directory and all below it, links unfollowed; one that is not there is no error.
     ///
     /// # Errors
@@ -195,6 +213,13 @@ impl Root {
     pub fn free_space(&self, dir: &Path) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.open(dir, OFlags::RDONLY)?)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Whether `dir`, or what is there of it, lies in a file system that is mounted read-only. Nobody has to be root to see it.
+    pub fn is_read_only(&self, dir: &Path) -> bool {
+        let there = dir.ancestors().find_map(|dir| self.open(dir, OFlags::RDONLY).ok());
+        let stat = there.and_then(|dir| rustix::fs::fstatvfs(dir).ok());
+        stat.is_some_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
     }
 
     /// Whether a file can be created in `dir` right now: created, and taken away again.

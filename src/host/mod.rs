@@ -4,6 +4,7 @@ pub mod ask;
 pub mod clock;
 pub mod command;
 pub mod deadline;
+pub mod program;
 pub mod signal;
 pub mod tools;
 

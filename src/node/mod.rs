@@ -1,5 +1,6 @@
 //! What a node looks like on disk: where things are, and how its files are read.
 
+pub mod competing;
 pub mod endpoints;
 pub mod flags;
 pub mod kubeconfig;

@@ -1,6 +1,9 @@
 //! Whether the timer is set: from the unit files alone, since the job asks no systemd.
 
+use std::path::Path;
+
 use crate::files::Root;
+use crate::node::unit_command::{unit_command, words};
 use crate::node::unit_files::{Unit, UnitError, wanted_by};
 
 /// Whether systemd starts the job by itself after each boot.
@@ -34,6 +37,14 @@ impl Armed {
             let how = if service.masked { "masked" } else { "not installed" };
             return Ok(Self::No(format!("{timer} starts {}, which is {how}", service.name)));
         }
+        if let Some(command) = unit_command(root, &service.name)?.filter(|command| !is_ours(&command.argv)) {
+            let last = service.assignments("Service").filter(|one| one.key == "ExecStart").last();
+            let file = last.map(|one| one.file.display().to_string()).unwrap_or_default();
+            return Ok(Self::No(format!(
+                "{timer} starts '{}' ({file}), not this program; to have it start this one: k8s-certs-renew install",
+                command.argv.join(" ")
+            )));
+        }
         if wanted_by(root, timer)?.is_empty() {
             return Ok(Self::No(format!(
                 "{timer} is not enabled, so that nothing starts the job after the next boot (systemctl enable --now {timer})"
@@ -41,4 +52,10 @@ impl Armed {
         }
         Ok(Self::Yes)
     }
+}
+
+/// Whether a command line runs this program: by whatever path, also within a shell's `-c`, or behind another program that starts it.
+fn is_ours(argv: &[String]) -> bool {
+    let is_program = |word: &String| Path::new(word).file_name().is_some_and(|name| name == "k8s-certs-renew");
+    argv.iter().flat_map(|word| words(word)).any(|word| is_program(&word))
 }

@@ -20,7 +20,7 @@ pub const PREFIX: &str = "K8S_CERTS_RENEW_";
 /// The file of settings, below the root.
 pub const FILE: &str = "/etc/default/k8s-certs-renew";
 /// Options of a single call, which no layer below the command line may set.
-const TYPED_ONLY: [&str; 7] = ["dry-run", "force", "at", "root", "yes", "help", "version"];
+const TYPED_ONLY: [&str; 8] = ["dry-run", "force", "at", "root", "yes", "purge", "help", "version"];
 
 /// Characters of a wrong value that are shown.
 const LONGEST: usize = 60;
@@ -103,7 +103,7 @@ fn options(command: &Command) -> BTreeMap<String, String> {
         .into_iter()
         .flat_map(Command::get_arguments)
         .filter_map(Arg::get_long)
-        .filter(|long| !TYPED_ONLY.contains(long))
+        .filter(|long| is_setting(long))
         .map(|long| (variable(long), long.to_owned()))
         .collect()
 }
@@ -113,7 +113,13 @@ fn verbs(command: &Command) -> Vec<&Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(verbs)).collect()
 }
 
-fn variable(long: &str) -> String {
+/// Whether an option may stand in environment and file.
+pub(super) fn is_setting(long: &str) -> bool {
+    !TYPED_ONLY.contains(&long)
+}
+
+/// The variable of an option.
+pub(super) fn variable(long: &str) -> String {
     format!("{PREFIX}{}", long.to_uppercase().replace('-', "_"))
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Each module below `src`, and its layer.
-const LAYERS: [(&str, u8); 24] = [
+const LAYERS: [(&str, u8); 25] = [
     ("cli", 7),
     ("check", 6),
+    ("install", 6),
     ("kubelet", 6),
     ("run", 6),
     ("restore", 6),
@@ -32,7 +33,7 @@ const LAYERS: [(&str, u8); 24] = [
 ];
 
 /// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings.
-const WITHIN: [(&str, &str); 15] = [
+const WITHIN: [(&str, &str); 18] = [
     ("check", "run"),
     ("check", "report"),
     ("check", "settings"),
@@ -42,6 +43,9 @@ const WITHIN: [(&str, &str); 15] = [
     ("remains", "report"),
     ("kubelet", "report"),
     ("kubelet", "settings"),
+    ("install", "report"),
+    ("install", "settings"),
+    ("install", "remains"),
     ("restore", "run"),
     ("restore", "report"),
     ("run", "report"),

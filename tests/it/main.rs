@@ -14,6 +14,7 @@ mod command;
 mod decision;
 mod docs;
 mod evidence;
+mod install;
 mod inventory;
 mod kubeconfig_copy;
 mod kubelet;

@@ -349,7 +349,11 @@ fn a_timer_is_armed_where_it_is_there_and_enabled_and_so_is_its_service() {
     assert_eq!(look(), Armed::NoTimer);
     tree.write(&format!("{usr}/k8s-certs-renew.timer"), "[Timer]\nOnCalendar=daily\n");
     assert_eq!(why(look()), "k8s-certs-renew.timer starts k8s-certs-renew.service, which is not installed");
-    tree.write(&format!("{usr}/k8s-certs-renew.service"), "[Service]\nExecStart=/bin/true\n");
+    tree.write(&format!("{usr}/k8s-certs-renew.service"), "[Service]\nExecStart=/opt/certs.sh all\n");
+    assert!(why(look()).starts_with(&format!(
+        "k8s-certs-renew.timer starts '/opt/certs.sh all' ({usr}/k8s-certs-renew.service), not this program"
+    )));
+    tree.write(&format!("{usr}/k8s-certs-renew.service"), "[Service]\nExecStart=/opt/bin/k8s-certs-renew run\n");
     assert!(why(look()).contains("systemctl enable --now k8s-certs-renew.timer"));
     tree.link(&format!("{etc}/timers.target.wants/k8s-certs-renew.timer"), &format!("{usr}/k8s-certs-renew.timer"));
     assert_eq!(look(), Armed::Yes);
@@ -357,7 +361,7 @@ fn a_timer_is_armed_where_it_is_there_and_enabled_and_so_is_its_service() {
     assert_eq!(why(look()), "k8s-certs-renew.timer starts k8s-certs-renew.service, which is masked");
     tree.write(&format!("{etc}/k8s-certs-renew.timer.d/own.conf"), "[Timer]\nUnit=other.service\n");
     assert_eq!(why(look()), "k8s-certs-renew.timer starts other.service, which is not installed");
-    tree.write(&format!("{etc}/other.service"), "[Service]\nExecStart=/bin/true\n");
+    tree.write(&format!("{etc}/other.service"), "[Service]\nExecStart=/bin/sh -c 'exec k8s-certs-renew run'\n");
     assert_eq!(look(), Armed::Yes);
     tree.link(&format!("{etc}/k8s-certs-renew.timer"), "/dev/null");
     assert_eq!(look(), Armed::NoTimer);

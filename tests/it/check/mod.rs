@@ -8,6 +8,7 @@ mod kubelet;
 mod machines;
 mod reset;
 mod settings;
+mod starts;
 pub mod states;
 mod table;
 mod whole;

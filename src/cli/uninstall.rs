@@ -1,0 +1,54 @@
+//! `k8s-certs-renew uninstall`: what was there before install, given back.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory};
+
+use crate::exit::{Exit, Failure};
+use crate::install::uninstall::{Consent, Purge, uninstall};
+use crate::remains::ours::Places;
+use crate::report::Console;
+use crate::settings::template::template;
+
+use super::args::Cli;
+use super::install::{BaseArgs, job, root, settings, this_program};
+use super::{Process, voice};
+
+/// Options of uninstall.
+#[derive(Debug, Clone, Args)]
+pub struct UninstallArgs {
+    /// Where, and how it is told.
+    #[command(flatten)]
+    pub base: BaseArgs,
+    /// Also remove settings, state, backups (private keys are in them) and metrics
+    #[arg(long)]
+    pub purge: bool,
+    /// Purge without asking
+    #[arg(long, requires = "purge")]
+    pub yes: bool,
+}
+
+/// Takes it off.
+///
+/// # Errors
+/// As [`uninstall`].
+pub fn run(
+    args: &UninstallArgs,
+    process: &Process<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let root = root(&args.base)?;
+    let purge = match process.terminal.answer {
+        _ if !args.purge => Purge::No,
+        _ if args.yes => Purge::Yes(Consent::Given),
+        Some(answer) => Purge::Yes(Consent::Ask(answer)),
+        None => Purge::Yes(Consent::Missing),
+    };
+    let settings = settings(&root)?;
+    let places = Places { backup_dir: &settings.backup_dir, textfile: settings.watch.textfile.as_deref() };
+    let configuration = template(&Cli::command());
+    let program = this_program(&root, None)?;
+    let job = job(&args.base, root, process, program, &configuration, Vec::new())?;
+    uninstall(&job, &places, purge, &mut Console::new(out, err, voice(&args.base.voice, true, process)))
+}

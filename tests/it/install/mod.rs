@@ -1,0 +1,10 @@
+//! `install` and `uninstall` on whole roots, with a stand-in for systemctl.
+
+mod commands;
+mod fresh;
+mod hostile;
+mod kubespray;
+pub mod machine;
+mod old_systemd;
+mod package;
+mod purge;
