@@ -9,8 +9,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 mod usage;
+mod walk;
 mod write;
 
 pub use usage::Usage;
@@ -22,7 +24,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// The directory that holds the node: `/`, a mounted image, or a test's tree.
 ///
 /// Paths handed to its methods are absolute paths *of the node*. Symbolic links are followed as the node itself would
-/// follow them: an absolute one is resolved below the root (`openat2` with `RESOLVE_IN_ROOT`, Linux 5.6).
+/// follow them: an absolute one is resolved below the root (`openat2` with `RESOLVE_IN_ROOT` from Linux 5.6 on).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     dir: PathBuf,
@@ -185,7 +187,11 @@ impl Root {
         let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { &inside };
         // an absolute link of procfs ("magic link") leads out of any root, so those are refused there
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        Ok(rustix::fs::openat2(&root, inside, flags, mode, resolve)?)
+        match rustix::fs::openat2(&root, inside, flags, mode, resolve) {
+            // an older kernel; or a sandbox that does not know the call
+            Err(Errno::NOSYS | Errno::PERM) => walk::open(&root, inside, flags, mode),
+            opened => Ok(opened?),
+        }
     }
 }
 

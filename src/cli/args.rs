@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::calendar::CalendarArgs;
+use super::completions::CompletionsArgs;
 use super::install::InstallArgs;
 use super::kubelet::KubeletVerb;
 use super::uninstall::UninstallArgs;
@@ -46,6 +47,8 @@ pub enum Verb {
     },
     /// List the backups that runs have made, or put one of them back
     Restore(RestoreArgs),
+    /// Print what makes a shell complete this program's commands and options
+    Completions(CompletionsArgs),
     /// Put the program, its units and its settings in place, and arm the timer; takes over from kubespray's own
     Install(InstallArgs),
     /// Take off what install has put there, and give back what was there before

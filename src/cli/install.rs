@@ -14,7 +14,7 @@ use crate::install::systemctl::Systemctl;
 use crate::install::{Job, Program, install};
 use crate::report::Console;
 use crate::settings::layers::{self, LayerError};
-use crate::settings::template::template;
+use crate::settings::table;
 
 use super::args::{Cli, RunArgs, Verb, VoiceArgs};
 use super::{Process, voice};
@@ -63,7 +63,7 @@ pub fn run(
         return Err(Failure::new(Exit::Usage, anyhow!("'{}' is not an absolute path", dir.display())));
     }
     let settings = settings(&root)?;
-    let configuration = template(&Cli::command());
+    let configuration = table::file(&Cli::command());
     let program = this_program(&root, args.bin_dir.as_deref())?;
     let job = job(&args.base, root, process, program, &configuration, written(&settings))?;
     install(&job, &mut Console::new(out, err, voice(&args.base.voice, true, process)))

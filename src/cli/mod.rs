@@ -3,6 +3,7 @@
 pub mod args;
 pub mod calendar;
 mod check;
+pub mod completions;
 pub mod install;
 mod kubelet;
 mod kubelet_approve;
@@ -118,6 +119,7 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         Some(Verb::Calendar(args)) => calendar::run(&args, process.clock.now(), out),
         Some(Verb::Kubelet { verb }) => kubelet::run(&verb, process, out, err),
         Some(Verb::Restore(args)) => restore::run(&args, process, out, err),
+        Some(Verb::Completions(args)) => completions::run(&args, out),
         Some(Verb::Install(args)) => install::run(&args, process, out, err),
         Some(Verb::Uninstall(args)) => uninstall::run(&args, process, out, err),
     }

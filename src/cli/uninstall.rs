@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::install::uninstall::{Consent, Purge, uninstall};
 use crate::remains::ours::Places;
 use crate::report::Console;
-use crate::settings::template::template;
+use crate::settings::table;
 
 use super::args::Cli;
 use super::install::{BaseArgs, job, root, settings, this_program};
@@ -47,7 +47,7 @@ pub fn run(
     };
     let settings = settings(&root)?;
     let places = Places { backup_dir: &settings.backup_dir, textfile: settings.watch.textfile.as_deref() };
-    let configuration = template(&Cli::command());
+    let configuration = table::file(&Cli::command());
     let program = this_program(&root, None)?;
     let job = job(&args.base, root, process, program, &configuration, Vec::new())?;
     uninstall(&job, &places, purge, &mut Console::new(out, err, voice(&args.base.voice, true, process)))

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::{Root, is_absent};
 
@@ -47,7 +48,7 @@ impl Root {
         self.create_dir(parent, mode)?;
         let parent = self.open(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -72,7 +73,7 @@ impl Root {
             let open = || rustix::fs::openat(&parent, &temporary, flags, Mode::from_raw_mode(0o600));
             let mut file = match open() {
                 // left by a run that was killed
-                Err(rustix::io::Errno::EXIST) => {
+                Err(Errno::EXIST) => {
                     rustix::fs::unlinkat(&parent, &temporary, AtFlags::empty())?;
                     File::from(open()?)
                 }
@@ -140,7 +141,7 @@ impl Root {
             opened => opened?,
         };
         match rustix::fs::unlinkat(&parent, name, AtFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -157,8 +158,8 @@ impl Root {
             opened => opened?,
         };
         match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(true),
-            Err(rustix::io::Errno::NOTEMPTY | rustix::io::Errno::EXIST) => Ok(false),
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -186,7 +187,15 @@ impl Root {
         let (to_dir, to_name) = split(to)?;
         let from_dir = self.open(from_dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let to_dir = self.open(to_dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        rustix::fs::renameat_with(&from_dir, from_name, &to_dir, to_name, rustix::fs::RenameFlags::NOREPLACE)?;
+        match rustix::fs::renameat_with(&from_dir, from_name, &to_dir, to_name, rustix::fs::RenameFlags::NOREPLACE) {
+            // a kernel before 3.15, or a file system that does not know the flag (NFS)
+            Err(Errno::NOSYS | Errno::INVAL) => match rustix::fs::statat(&to_dir, to_name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => rustix::fs::renameat(&from_dir, from_name, &to_dir, to_name)?,
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Err(io::Error::from(io::ErrorKind::AlreadyExists)),
+            },
+            renamed => renamed?,
+        }
         Ok(rustix::fs::fsync(&to_dir)?)
     }
 

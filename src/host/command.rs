@@ -10,6 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use super::clock::{Clock, SystemClock};
@@ -248,7 +249,11 @@ fn end_group(handle: &duct::Handle) {
 }
 
 fn memory(name: &str) -> io::Result<File> {
-    Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
+    match rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC) {
+        // a kernel before 3.17; a file without a name does as well
+        Err(Errno::NOSYS) => tempfile::tempfile(),
+        made => Ok(File::from(made?)),
+    }
 }
 
 /// The first part of what was written. The file offset is shared with the program, and with what it left behind, so it is

@@ -32,7 +32,9 @@ pub fn without_record(seen: &Seen, program: &Path, configuration: &str) -> Recor
     let all = (drop_in_path(DROP_INS[0]), drop_in::drop_in(program, seen.systemd));
     let settings = (PathBuf::from(layers::FILE), configuration.to_owned());
     for (path, text) in [timer, service, all, settings] {
-        if matches!(seen.at(&path), There::File { bytes, .. } if bytes == text.as_bytes()) {
+        // a package ships the very same settings, and keeps them when it is removed
+        let packaged = path == Path::new(layers::FILE) && !record.files.contains_key(&unit(SERVICE));
+        if !packaged && matches!(seen.at(&path), There::File { bytes, .. } if bytes == text.as_bytes()) {
             record.files.insert(path, Written { sha256: vec![sha256(text.as_bytes())], before: None });
         }
     }

@@ -102,10 +102,15 @@ fn options(command: &Command) -> BTreeMap<String, String> {
     verbs(command)
         .into_iter()
         .flat_map(Command::get_arguments)
+        .filter(|arg| is_setting(arg))
         .filter_map(Arg::get_long)
-        .filter(|long| is_setting(long))
         .map(|long| (variable(long), long.to_owned()))
         .collect()
+}
+
+/// Whether environment and file may set it.
+pub(super) fn is_setting(arg: &Arg) -> bool {
+    arg.get_long().is_some_and(|long| !TYPED_ONLY.contains(&long))
 }
 
 /// The command, and every one below it.
@@ -113,12 +118,7 @@ fn verbs(command: &Command) -> Vec<&Command> {
     std::iter::once(command).chain(command.get_subcommands().flat_map(verbs)).collect()
 }
 
-/// Whether an option may stand in environment and file.
-pub(super) fn is_setting(long: &str) -> bool {
-    !TYPED_ONLY.contains(&long)
-}
-
-/// The variable of an option.
+/// The name in environment and file of the option with this long name.
 pub(super) fn variable(long: &str) -> String {
     format!("{PREFIX}{}", long.to_uppercase().replace('-', "_"))
 }

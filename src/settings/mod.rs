@@ -3,5 +3,5 @@
 pub mod armed;
 pub mod layers;
 pub mod schedule;
-pub mod template;
+pub mod table;
 pub mod timer;

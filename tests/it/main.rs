@@ -27,6 +27,7 @@ mod output;
 mod pki;
 mod run;
 mod runtime;
+mod settings_table;
 mod timer;
 mod units;
 mod world;

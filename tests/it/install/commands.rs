@@ -36,7 +36,7 @@ fn an_image_is_armed_with_this_very_program_and_given_back() {
     assert!(same, "another program was installed");
     let settings = machine.read(SETTINGS);
     assert!(
-        settings.contains("\n#K8S_CERTS_RENEW_DAYS_BUFFER=7\n") && settings.contains("\n# Days that "),
+        settings.contains("\n# Days that a certificate must outlive the next firing\n#K8S_CERTS_RENEW_DAYS_BUFFER=7\n"),
         "{settings}"
     );
     assert!(settings.lines().all(|line| line.is_empty() || line.starts_with('#')), "{settings}");

@@ -31,7 +31,8 @@ pub const KUBESPRAY_SERVICE: &str = "[Unit]\nDescription=Renew K8S control plane
 pub const KUBESPRAY_TIMER: &str = "[Unit]\nDescription=Timer to renew K8S control plane certificates\n\n[Timer]\nOnCalendar=Mon *-*-1,2,3,4,5,6,7 03:30:00\nRandomizedDelaySec=30min\nFixedRandomDelay=yes\nPersistent=yes\n\n[Install]\nWantedBy=multi-user.target\n";
 
 const PROGRAM_BYTES: &[u8] = b"\x7fELF, as it were";
-const CONFIGURATION: &str = "# settings\n#K8S_CERTS_RENEW_DAYS_BUFFER=7\n";
+/// As a package ships it too.
+pub const CONFIGURATION: &str = "# settings\n#K8S_CERTS_RENEW_DAYS_BUFFER=7\n";
 
 /// Links and flags below the machine's own directory; the root that `--root=` names, or this machine's.
 const SYSTEMCTL: &str = r#"#!/bin/bash

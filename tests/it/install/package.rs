@@ -1,6 +1,6 @@
 //! Where a package has put program and units.
 
-use super::machine::{DROP_IN, Machine, RECORD, SETTINGS, changed};
+use super::machine::{CONFIGURATION, DROP_IN, Machine, RECORD, SETTINGS, changed};
 
 const LIB: &str = "/usr/lib/systemd/system";
 
@@ -13,7 +13,7 @@ fn packaged(version: u32) -> Machine {
         &format!("{LIB}/k8s-certs-renew.service.d/50-k8s-certs-renew.conf"),
         include_str!("../../../units/k8s-certs-renew.service.d/50-k8s-certs-renew.conf"),
     );
-    machine.write(SETTINGS, "# the package's\n");
+    machine.write(SETTINGS, CONFIGURATION);
     machine
 }
 
