@@ -11,6 +11,7 @@ A mark is a comment on the line before the block, which a reader does not see:
   <!-- run: outage -->             there too, with certificates that have all expired
   <!-- run: ci -->                 a step of .ci/run
   <!-- run: node; ends with 0 or 1 -->      with other exit codes than 0, of the command that ends the block
+  <!-- tried by: NAME -->          what stands there is part of that scenario or script below tests/
   <!-- not run: REASON -->
   <!-- output -->                  what a program prints, or a file's content
 
@@ -93,9 +94,20 @@ def every_block():
     return [block for path in listing.stdout.split() for block in blocks(path)]
 
 
+def names_below_tests():
+    """The scripts, and the functions in them."""
+    listing = subprocess.run(["git", "ls-files", "tests/*.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    names = set(listing)
+    for path in listing:
+        with open(path) as file:
+            names.update(re.findall(r"^(\w+)\(\)", file.read(), re.M))
+    return names
+
+
 def complaints(found):
     with open(".ci/run") as file:
         ci = file.read().replace(" --locked", "")
+    tests = names_below_tests()
     for block in found:
         kind, _ = block.kind()
         if block.mark is None:
@@ -106,6 +118,9 @@ def complaints(found):
                 words = command.split(" #")[0].split()
                 if words and " ".join(words) not in ci and f'readme_command "{" ".join(words[:2])}"' not in ci:
                     yield f"{block.where()}: '{command}' is not in .ci/run"
+        elif of := re.fullmatch(r"tried by: (\S+)", block.mark):
+            if of[1] not in tests:
+                yield f"{block.where()}: tests/ has no '{of[1]}'"
         elif kind not in KINDS and block.mark != "output" and not re.fullmatch(r"not run: .{10,}", block.mark):
             yield f"{block.where()}: '{block.mark}' is no mark"
 

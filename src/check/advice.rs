@@ -1,9 +1,39 @@
 //! What to do about each thing that can be wrong with a certificate.
 
-use crate::inventory::Problem;
+use crate::inventory::{Manager, Problem};
 
 /// What to do, where more is to be done than to renew it.
-pub fn advice(problem: &Problem) -> Option<&'static str> {
+pub fn advice(problem: &Problem, manager: Manager) -> Option<&'static str> {
+    of_others(problem, manager).or_else(|| of_any(problem))
+}
+
+/// What is not kubeadm's. The backups of a run hold what kubeadm may write, and nothing else.
+fn of_others(problem: &Problem, manager: Manager) -> Option<&'static str> {
+    Some(match (problem, manager) {
+        (_, Manager::Kubeadm) => return None,
+        (
+            Problem::Missing
+            | Problem::NotACertificate(_)
+            | Problem::BadKubeconfig(_)
+            | Problem::KeyMissing
+            | Problem::KeyUnreadable(_)
+            | Problem::KeyMismatch
+            | Problem::NotSignedByCa { .. },
+            Manager::Kubelet,
+        ) => "k8s-certs-renew kubelet check says what to type",
+        (Problem::Missing, _) => "whoever put it there has to put it back: it is in no backup of the job's",
+        (Problem::NotACertificate(_) | Problem::BadKubeconfig(_), _) => {
+            "whoever wrote it has to write it anew: it is in no backup of the job's"
+        }
+        (Problem::KeyMissing | Problem::KeyUnreadable(_) | Problem::KeyMismatch, _) => {
+            "whoever issued them has to put certificate and key there together: they are in no backup of the job's"
+        }
+        (Problem::NotSignedByCa { .. }, _) => "have it issued anew, or put the CA back that signed it",
+        _ => return None,
+    })
+}
+
+fn of_any(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::Missing => {
             "restore it from a backup (/var/lib/k8s-certs-renew/backups), or have it made anew (kubeadm init phase certs, kubeadm init phase kubeconfig)"

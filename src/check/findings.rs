@@ -91,17 +91,19 @@ fn about_row(row: &Row, report: &CheckReport, survey: &Survey, alarms: &[&Alarm]
         _ => {}
     }
     if certificate.manager == Manager::Kubelet && row.state == "expired" && !is_self_signed_of_kubelet(certificate) {
-        return kubelet_expired(certificate, report);
+        return kubelet_expired(certificate);
     }
     let alarm = alarms.iter().find(|alarm| alarm.name == row.name && alarm.exit != Exit::NotProven);
     if let Some(alarm) = alarm {
         let first = certificate.problems.first();
-        let advice = first.filter(|one| alarm.exit == Exit::CannotRead || one.is_kept_by_renewal()).and_then(advice);
+        let advice = first
+            .filter(|one| alarm.exit == Exit::CannotRead || one.is_kept_by_renewal())
+            .and_then(|problem| advice(problem, certificate.manager));
         return advice.map_or_else(|| alarm.message.clone(), |advice| format!("{}; {advice}", alarm.message));
     }
     match certificate.problems.iter().find(|problem| !matches!(problem, Problem::OutlivesCa { .. } | Problem::ServerNotNamed { .. })) {
         _ if row.due => due(row, survey),
-        Some(problem) => match advice(problem).filter(|_| !problem.is_date()) {
+        Some(problem) => match advice(problem, certificate.manager).filter(|_| !problem.is_date()) {
             Some(advice) => format!("{problem} ('{}'); {advice}", certificate.path.display()),
             None => format!("{problem} ('{}'); {}", certificate.path.display(), who(certificate, report)),
         },
@@ -140,7 +142,7 @@ fn who(certificate: &Certificate, report: &CheckReport) -> String {
     }
 }
 
-fn kubelet_expired(certificate: &Certificate, report: &CheckReport) -> String {
+fn kubelet_expired(certificate: &Certificate) -> String {
     let rotated = certificate.problems.iter().find_map(|problem| match problem {
         Problem::NotTheRotated { rotated } => Some(rotated),
         _ => None,
@@ -151,10 +153,7 @@ fn kubelet_expired(certificate: &Certificate, report: &CheckReport) -> String {
             rotated.display()
         );
     }
-    let node = if report.node.is_empty() { "NODE" } else { &report.node };
-    format!(
-        "expired, and kubelet cannot ask for a new one with it. On a control plane: kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf; put that in the place of kubelet.conf here, then: systemctl restart kubelet"
-    )
+    "expired, and kubelet cannot ask for a new one with it: k8s-certs-renew kubelet check says what to type".to_owned()
 }
 
 fn about_memory(row: &Row) -> String {
@@ -195,7 +194,7 @@ fn notes(report: &CheckReport, survey: &Survey) -> Vec<Finding> {
             oddities.insert(format!("'{}': {problem}", certificate.name));
             let told = report.rows.iter().any(|row| row.name == certificate.name && row.status > Status::Ok);
             if !told && !matches!(problem, Problem::OutlivesCa { .. }) {
-                let todo = advice(problem).map(|advice| format!("; {advice}")).unwrap_or_default();
+                let todo = advice(problem, certificate.manager).map(|advice| format!("; {advice}")).unwrap_or_default();
                 notes.push(note(&certificate.name, format!("{problem}{todo}")));
             }
         }

@@ -13,12 +13,11 @@ use crate::evidence::{self, Input, Moment, ticks_per_second};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::inventory::{Extra, Inventory};
 use crate::journal::Journal;
-use crate::kubelet::check::{KubeletReport, report};
+use crate::kubelet::check::{Elsewhere, KubeletReport, report};
 use crate::kubelet::cluster::{self, About};
-use crate::kubelet::finding::KubeletFinding;
 use crate::kubelet::objects::{ClusterView, kubeconfigs};
 use crate::kubelet::view::{Looked, View};
-use crate::kubelet::{bootstrap, json, text, versions};
+use crate::kubelet::{bootstrap, json, text, versions, worker};
 use crate::node::Node;
 use crate::node::proc::{Processes, boot_id};
 use crate::report::Console;
@@ -142,15 +141,18 @@ fn look(node: &Node, at: Option<DateTime<Utc>>, process: &Process<'_>) -> Kubele
     report(&view, elsewhere)
 }
 
-/// What the API tells, asked as an admin.
-fn of_the_cluster(view: &View<'_>) -> Vec<KubeletFinding> {
+/// What the API tells, asked as an admin; on a worker as kubelet.
+fn of_the_cluster(view: &View<'_>) -> Elsewhere {
     let Looked { node, now, .. } = view.looked;
     // what cannot be read is said by the findings about the files
     let login = bootstrap::look(view).ok().flatten().map(|found| found.login);
+    if worker::is_worker(view) {
+        return worker::look(view, login.as_ref(), API);
+    }
     let tokens = bootstrap::token_file(view).and_then(Result::ok);
     let cluster = ClusterView::look(node, &kubeconfigs(node), login.as_ref(), now, API);
     let about = About { node: &view.node_name, now, login: login.as_ref(), tokens: tokens.as_ref() };
-    cluster::findings(&cluster, &about)
+    Elsewhere { findings: cluster::findings(&cluster, &about), not_visible: Vec::new() }
 }
 
 /// Whether the command line asks for a check of kubelet, also one that is typed wrong.

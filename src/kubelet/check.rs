@@ -22,14 +22,25 @@ pub struct KubeletReport {
     pub version: Option<String>,
     /// What was found, the worst first.
     pub findings: Vec<KubeletFinding>,
-    /// The worst of all.
+    /// What cannot be seen from here, by the ids of its findings: of a worker what only a control plane tells. It weighs nothing.
+    pub not_visible: Vec<&'static str>,
+    /// The worst of all that was found.
     pub status: Status,
 }
 
-/// Puts a report together from what the node shows, and what is known from elsewhere, such as the API.
-pub fn report(view: &View<'_>, elsewhere: Vec<KubeletFinding>) -> KubeletReport {
+/// What is known from elsewhere than the node's own files and processes, such as the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// What was found.
+    pub findings: Vec<KubeletFinding>,
+    /// What cannot be seen from here, by the ids of its findings.
+    pub not_visible: Vec<&'static str>,
+}
+
+/// Puts a report together from what the node shows, and what is known from elsewhere.
+pub fn report(view: &View<'_>, elsewhere: Elsewhere) -> KubeletReport {
     let mut findings = local(view);
-    findings.extend(elsewhere);
+    findings.extend(elsewhere.findings);
     // of one weight in the order in which things depend on one another
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.status));
     KubeletReport {
@@ -38,6 +49,7 @@ pub fn report(view: &View<'_>, elsewhere: Vec<KubeletFinding>) -> KubeletReport 
         version: view.told.clone().and_then(Result::ok),
         status: findings.iter().map(|finding| finding.status).max().unwrap_or(Status::Unknown),
         findings,
+        not_visible: elsewhere.not_visible,
     }
 }
 

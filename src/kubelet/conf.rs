@@ -44,11 +44,7 @@ fn missing(view: &View<'_>, path: &Path, about: String) -> KubeletFinding {
 
 fn judge(view: &View<'_>, conf: &Certificate, about: String) -> KubeletFinding {
     let current = view.settings.cert_dir().join(CURRENT);
-    let point = format!(
-        "let client-certificate and client-key in '{}' name '{}', then: systemctl restart kubelet",
-        conf.path.display(),
-        current.display()
-    );
+    let point = view.point_at_rotated();
     let rotated = view.looked.node.root.exists(&current);
     let lost = conf.problems.iter().find(|problem| problem.is_unreadable());
     if let Kind::Kubeconfig { certificate: Some(file), .. } = &conf.kind {

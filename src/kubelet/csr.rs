@@ -105,6 +105,11 @@ fn trouble(state: State, purpose: Purpose, name: &str, asked: &Asked<'_>) -> (St
             "an approver of serving requests is there and has not approved it: its log says why",
             None,
         ),
+        State::Pending if asked.serving_approved.is_none() => (
+            Status::Warning,
+            "no part of Kubernetes approves serving requests (1.11 and later), and whether an approver is installed was not seen: kubelet serves no certificate, or an old one, and kubectl logs and exec fail in time",
+            Some("k8s-certs-renew kubelet approve --all-nodes --dry-run, then without --dry-run".to_owned()),
+        ),
         State::Pending => (
             Status::Warning,
             "no part of Kubernetes approves serving requests (1.11 and later), and no approver is installed: kubelet serves no certificate, or an old one, and kubectl logs and exec fail in time",

@@ -14,6 +14,7 @@ pub fn json(report: &KubeletReport) -> Value {
         "node": report.node,
         "version": report.version,
         "status": report.status.as_str(),
+        "notVisible": report.not_visible,
         "findings": report.findings.iter().map(|finding| json!({
             "id": finding.id,
             "status": finding.status.as_str(),

@@ -24,3 +24,4 @@ mod signing;
 pub mod text;
 pub mod versions;
 pub mod view;
+pub mod worker;

@@ -1,8 +1,9 @@
 //! What the cluster's API tells of certificate signing requests, and of who may do what with them.
 
-mod bootstrap;
+pub(super) mod bootstrap;
 mod paths;
 mod server;
+mod whose;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::evidence::version::Version;
 use crate::node::Node;
 use crate::node::yaml::{list_at, text_at};
 
-pub use bootstrap::{BootstrapToken, FirstRequest};
+pub use bootstrap::{BootstrapToken, FirstRequest, may_create};
 pub use paths::{approval, rbac, request, requests, since};
 pub use server::{Server, Unseen};
 

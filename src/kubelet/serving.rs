@@ -19,7 +19,6 @@ use super::view::View;
 pub const CURRENT: &str = "kubelet-server-current.pem";
 const ID: &str = "serving-certificate";
 const WHY: &str = "kube-apiserver connects there for kubectl logs and exec, metrics-server for its figures";
-const APPROVE: &str = "k8s-certs-renew kubelet approve (on a control plane), or: kubectl certificate approve NAME";
 
 /// All of them.
 pub fn findings(view: &View<'_>) -> Vec<KubeletFinding> {
@@ -85,7 +84,17 @@ fn of_given(view: &View<'_>, about: &str, certificate: &Certificate) -> Vec<Kube
     found
 }
 
+/// How the request is approved by hand: what to type.
+fn approve(view: &View<'_>) -> String {
+    let approve = "k8s-certs-renew kubelet approve";
+    match view.apiserver {
+        Ok(None) => format!("on a control plane: {approve} --all-nodes --dry-run, then without --dry-run"),
+        _ => format!("{approve} --dry-run, then without --dry-run"),
+    }
+}
+
 fn rotated(view: &View<'_>) -> Vec<KubeletFinding> {
+    let by_hand = approve(view);
     let path = view.settings.cert_dir().join(CURRENT);
     let about = if view.looked.inventory.certificates.iter().any(|one| one.path == path) {
         view.name_of(&path)
@@ -96,7 +105,7 @@ fn rotated(view: &View<'_>) -> Vec<KubeletFinding> {
     let certificate = match link(view, &path) {
         Link::Missing => {
             let seen = "kubelet has asked for a serving certificate, and has none: its request waits for somebody to approve it";
-            return vec![bad(Status::Warning, ID, about, seen, none, format!("kubectl get csr; {APPROVE}"))];
+            return vec![bad(Status::Warning, ID, about, seen, none, approve(view))];
         }
         Link::Unseen(why) => {
             let seen = format!("'{}' cannot be looked at: {why}", path.display());
@@ -105,12 +114,12 @@ fn rotated(view: &View<'_>) -> Vec<KubeletFinding> {
         Link::Dangling(target) => {
             let seen = format!("a link to '{}', where nothing is", target.display());
             let mend =
-                format!("rm '{}' && systemctl restart kubelet: it asks for a new one; then {APPROVE}", path.display());
+                format!("rm '{}' && systemctl restart kubelet: it asks for a new one; then {by_hand}", path.display());
             return vec![bad(Status::Warning, ID, about, seen, none, mend)];
         }
         Link::File(_) => {
             let mend = format!(
-                "systemctl stop kubelet; mv '{0}' '{0}.old'; systemctl start kubelet: it asks for a new one; then {APPROVE}",
+                "systemctl stop kubelet; mv '{0}' '{0}.old'; systemctl start kubelet: it asks for a new one; then {by_hand}",
                 path.display()
             );
             let seen = "a file where kubelet's rotation needs a link";
@@ -130,7 +139,7 @@ fn rotated(view: &View<'_>) -> Vec<KubeletFinding> {
         let seen = broken.map_or_else(|| "cannot be read".to_owned(), ToString::to_string);
         let status = if seen.contains("ermission denied") { Status::Unknown } else { Status::Critical };
         let mend = format!(
-            "mv '{0}' '{0}.old' && systemctl restart kubelet: it asks for a new one; then {APPROVE}",
+            "mv '{0}' '{0}.old' && systemctl restart kubelet: it asks for a new one; then {by_hand}",
             path.display()
         );
         return vec![bad(status, ID, about, seen, WHY, mend)];
@@ -143,7 +152,7 @@ fn rotated(view: &View<'_>) -> Vec<KubeletFinding> {
             about.clone(),
             format!("no CA of this node has signed it (its issuer is '{}')", leaf.issuer),
             "kube-apiserver has --kubelet-certificate-authority, and refuses it: kubectl logs and exec fail for this node",
-            format!("see signing-files; then systemctl restart kubelet, and {APPROVE}"),
+            format!("see signing-files; then systemctl restart kubelet, and {by_hand}"),
         ));
     }
     if leaf.common_name != format!("system:node:{}", view.node_name) && !view.node_name.is_empty() {
@@ -176,7 +185,7 @@ fn of_rotated(view: &View<'_>, about: &str, leaf: &Leaf) -> KubeletFinding {
             about,
             format!("{ends}; the next one was to be asked for by {}", moment(to)),
             "its request waits for somebody to approve it, or was denied",
-            format!("kubectl get csr; {APPROVE}"),
+            approve(view),
         ),
         Age::NotYet => bad(
             Status::Warning,
@@ -192,7 +201,7 @@ fn of_rotated(view: &View<'_>, about: &str, leaf: &Leaf) -> KubeletFinding {
             about,
             format!("expired on {}", moment(leaf.not_after)),
             WHY,
-            format!("kubectl get csr; {APPROVE}"),
+            approve(view),
         ),
     }
 }
@@ -219,6 +228,7 @@ fn self_signed(view: &View<'_>) -> KubeletFinding {
     let checked = is_checked(view);
     let own = certificate.ca_name.is_none();
     if own && checked {
+        let by_hand = approve(view);
         return bad(
             Status::Critical,
             ID,
@@ -226,7 +236,7 @@ fn self_signed(view: &View<'_>) -> KubeletFinding {
             "kubelet serves a certificate that it made itself, and kube-apiserver has --kubelet-certificate-authority",
             "no CA has signed it: kube-apiserver refuses it, and kubectl logs and exec fail for this node",
             format!(
-                "set serverTLSBootstrap: true in kubelet's configuration, systemctl restart kubelet, then {APPROVE}"
+                "set serverTLSBootstrap: true in kubelet's configuration, systemctl restart kubelet, then {by_hand}"
             ),
         );
     }

@@ -27,6 +27,14 @@ pub fn text(report: &KubeletReport, width: Option<usize>, color: bool) -> String
         let text = format!("{}: {}", finding.about, finding.seen);
         lines.extend(wrap(&label("ok", Status::Ok, color), &tame(&text), LABEL, width));
     }
+    if !report.not_visible.is_empty() {
+        let text = format!(
+            "not visible from a worker, and not judged: {}; a check on a control plane tells",
+            report.not_visible.join(", ")
+        );
+        lines.push(String::new());
+        lines.extend(wrap("", &text, 2, width));
+    }
     lines.join("\n")
 }
 

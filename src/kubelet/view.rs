@@ -9,8 +9,10 @@ use crate::inventory::{Certificate, Inventory, Manager};
 use crate::node::Node;
 use crate::node::proc::{Process, Processes};
 
+use super::client::CURRENT;
 use super::program::Program;
 use super::settings::Settings;
+use super::versions::before;
 
 /// What was looked at before.
 #[derive(Debug, Clone, Copy)]
@@ -134,11 +136,43 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How to get a new client certificate where kubelet cannot ask for one any more. Nothing is to be deleted.
+    /// How to get a new client certificate where kubelet cannot ask for one any more: what to type. Nothing is deleted.
+    ///
+    /// kubeadm: `alpha kubeconfig user` up to 1.20, and with `--config`, which it demands, from 1.20 on (k/k 94879, 97583).
     pub fn new_client(&self) -> String {
         let node = if self.node_name.is_empty() { "NODE" } else { &self.node_name };
+        let conf = self.kubeconfig();
+        let conf = conf.display();
+        let dir = &self.looked.node.kubernetes_dir;
+        let version = self.apiserver().and_then(|apiserver| apiserver.version).or(self.version);
+        let alpha = if before(version, (1, 21)) { "alpha " } else { "" };
+        // what kubespray leaves there; kubeadm itself keeps it in the cluster
+        let kept = Some(dir.join("kubeadm-config.yaml")).filter(|file| self.looked.node.root.exists(file));
+        let config = match kept {
+            _ if before(version, (1, 20)) => String::new(),
+            Some(file) => format!(" --config {}", file.display()),
+            None => format!(
+                " --config <(kubectl --kubeconfig {}/admin.conf -n kube-system get configmap kubeadm-config -o jsonpath={{.data.ClusterConfiguration}})",
+                dir.display()
+            ),
+        };
+        let make =
+            format!("kubeadm {alpha}kubeconfig user --org system:nodes --client-name system:node:{node}{config}");
+        let put = format!("mv -b -S .old {conf}.new {conf} && systemctl restart kubelet");
+        if matches!(self.apiserver, Ok(None)) {
+            let older = if version.is_none() { " (up to 1.20: kubeadm alpha kubeconfig user)" } else { "" };
+            return format!(
+                "on a control plane, in bash: (umask 077; {make} > {node}.conf){older}; with that file here as '{conf}.new': {put}"
+            );
+        }
+        format!("(umask 077; {make} > {conf}.new) && {put}")
+    }
+
+    /// How to let kubelet's kubeconfig name the certificate that kubelet rotates, in place of one of its own: what to type.
+    pub fn point_at_rotated(&self) -> String {
         format!(
-            "on a control plane: kubeadm kubeconfig user --org system:nodes --client-name system:node:{node} > kubelet.conf (older versions: kubeadm alpha kubeconfig user); put that in the place of '{}' here, keep the old one, then: systemctl restart kubelet",
+            "sed -E -i 's#client-(certificate|key)(-data)?: .*#client-\\1: {}#' {} && systemctl restart kubelet",
+            self.settings.cert_dir().join(CURRENT).display(),
             self.kubeconfig().display()
         )
     }

@@ -200,9 +200,9 @@ END
   done
 }
 
-start_kubelet() { # NODE
+# What kubelet is told. Made by `up` only: what a test changes in it outlives a restart.
+kubelet_config() { # NODE
   local n=$1
-  drop_leftovers "$n"
   cat >"$data/node$n/var/lib/kubelet/config.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -219,7 +219,13 @@ staticPodPath: $kubernetes/manifests
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 END
+}
+
+start_kubelet() { # NODE
+  local n=$1
+  drop_leftovers "$n"
   spawn "$n" kubelet kubelet --config /var/lib/kubelet/config.yaml --kubeconfig $kubernetes/kubelet.conf \
+    --bootstrap-kubeconfig $kubernetes/bootstrap-kubelet.conf \
     --container-runtime=remote --container-runtime-endpoint=$socket --hostname-override "node$n" \
     --node-ip "$(address "$n")" --cgroups-per-qos=false --enforce-node-allocatable=
 }
@@ -357,6 +363,7 @@ up() {
   for n in $(seq "$nodes"); do
     start containerd "$n"
     node_files "$n"
+    kubelet_config "$n"
     start kubelet "$n"
   done
   for n in $(seq "$nodes"); do # one after another, now that etcd can have its quorum

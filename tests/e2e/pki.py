@@ -5,8 +5,8 @@ usage: pki.py authorities CERT_DIR NAME...
            make these of kubeadm's CAs (ca, front-proxy-ca, etcd/ca) as they are a year after the cluster was made, where
            CERT_DIR has none
        pki.py reissue CERT_DIR DAYS FILE...
-           re-issue the certificate in each file (PEM or kubeconfig) by its CA, with that lifetime left (a fraction will do;
-           below 0: it has ended); keys, names and usages stay
+           re-issue the certificate in each file (PEM, with its key or without, or kubeconfig) by its CA, kubelet.crt by its own
+           key, with that lifetime left (a fraction will do; below 0: it has ended); keys, names and usages stay
 """
 
 import base64
@@ -71,9 +71,12 @@ def authorities(cert_dir, names):
         write(f"{cert_dir}/{name}.crt", pem(certificate), 0o644)
 
 
+def load_key(path):
+    return serialization.load_pem_private_key(read(path), None)
+
+
 def load_authority(cert_dir, name):
-    certificate = x509.load_pem_x509_certificate(read(f"{cert_dir}/{name}.crt"))
-    return certificate, serialization.load_pem_private_key(read(f"{cert_dir}/{name}.key"), None)
+    return x509.load_pem_x509_certificate(read(f"{cert_dir}/{name}.crt")), load_key(f"{cert_dir}/{name}.key")
 
 
 def reissued(old, authority, days):
@@ -81,13 +84,14 @@ def reissued(old, authority, days):
     old = x509.load_pem_x509_certificate(old)
     certificate, key = authority
     end = NOW + datetime.timedelta(days=days)
+    begin = max(end - YEAR, certificate.not_valid_before) if certificate else end - YEAR
     builder = (
         x509.CertificateBuilder()
         .subject_name(old.subject)
-        .issuer_name(certificate.subject)
+        .issuer_name(certificate.subject if certificate else old.subject)
         .public_key(old.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(max(end - YEAR, certificate.not_valid_before))
+        .not_valid_before(begin)
         .not_valid_after(end)
     )
     for extension in old.extensions:
@@ -104,12 +108,17 @@ def signer_of(path):
 def reissue(cert_dir, days, paths):
     field = re.compile(rb"(client-certificate-data: )(\S+)")
     for path in paths:
-        text, authority = read(path), load_authority(cert_dir, signer_of(path))
+        text = read(path)
+        if path.endswith("/kubelet.crt"):
+            authority = None, load_key(path.removesuffix(".crt") + ".key")
+        else:
+            authority = load_authority(cert_dir, signer_of(path))
         if found := field.search(text):
             new = base64.b64encode(reissued(base64.b64decode(found[2]), authority, days))
             write(path, text.replace(found[2], new), 0o600)
         else:
-            write(path, reissued(text, authority, days), 0o644)
+            key = text[text.index(b"-----END CERTIFICATE-----\n") + 26 :] if b"PRIVATE KEY" in text else b""
+            write(path, reissued(text, authority, days) + key, 0o600 if key else 0o644)
 
 
 if __name__ == "__main__":

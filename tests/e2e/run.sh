@@ -10,6 +10,8 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=kubelet.sh
+source "$here/kubelet.sh"
 
 program=$(realpath "${1:-$here/../../target/release/k8s-certs-renew}")
 [ -x "$program" ] || fail "no program at $program: build it with cargo build --release"
@@ -453,40 +455,6 @@ a_standby_with_an_expired_certificate_is_stale() {
   skips
 }
 
-# kubelet's own certificates: the client's comes by itself, the serving one waits for `kubelet approve`, and what is missing for
-# both is named, and mended as it says.
-kubelets_certificates_are_helped_along() {
-  local bindings=(kubeadm:kubelet-bootstrap kubeadm:node-autoapprove-bootstrap kubeadm:node-autoapprove-certificate-rotation)
-  prepare 300
-  within 60 client_request_is_issued || fail "the client's request is not issued by itself: $(on_node "$program" kubelet check)"
-  run 1 kubelet check
-  says "$output" 'kubelet has asked for a serving certificate, and has none: its request waits for somebody to approve it'
-  run 0 kubelet approve --dry-run
-  says "$output" 'would be approved: '
-  ! serves_a_serial || fail "kubelet serves a certificate that nobody has approved"
-  run 0 kubelet approve
-  within 60 serves_a_serial || fail "kubelet does not serve the certificate that was approved"
-  run 0 kubelet approve
-  says_not "$output" approved:
-
-  kubectl delete clusterrolebinding "${bindings[@]}"
-  run 2 kubelet check
-  for id in bootstrap-create bootstrap-approval renewal-approval; do says "$output" "($id)"; done
-  on_node "$program" kubelet rbac | kubectl apply -f -
-  on_node "$program" kubelet rbac --diff >"$output"
-  equal "what is still missing" '' "$(cat "$output")"
-
-  # the certificate that kubeadm's first phase has put into kubelet.conf is not the one that rotates
-  run 1 kubelet check
-  says "$output" '(kubelet-conf)'
-  on_node sed -i 's#\(client-certificate\|client-key\)-data: .*#\1: /var/lib/kubelet/pki/kubelet-client-current.pem#' \
-    /etc/kubernetes/kubelet.conf
-  "$here/cluster.sh" stop kubelet
-  "$here/cluster.sh" start kubelet
-  within 60 serves_a_serial || fail "kubelet does not come back"
-  run 0 kubelet check
-}
-
 # As somebody types them on the node, README's and those of docs/: see tests/docs.py.
 the_commands_of_the_docs_do_as_they_say() {
   prepare 5
@@ -506,14 +474,6 @@ by_the_docs() { # KIND
     grep -q '^echo; ' "$logs/docs" || fail "the docs have no blocks of the kind '$1'"
     on_node env "PATH=$logs/bin:$PATH" bash -euo pipefail "$logs/docs"
   )
-}
-
-kubectl() { "$here/cluster.sh" exec -n 1 kubectl --kubeconfig /etc/kubernetes/admin.conf "$@"; }
-
-client_request_is_issued() { [[ $(on_node "$program" kubelet check) =~ 'client requests of node1: '[0-9]+' issued' ]]; }
-
-serves_a_serial() {
-  on_node openssl s_client -connect 127.0.0.1:10250 </dev/null 2>/dev/null | openssl x509 -noout -serial
 }
 
 # What is removed without its image would not come back.
@@ -610,7 +570,7 @@ scenarios_of() { # host|stacked
         killed_after_kubeadm_a_run_is_finished_by_the_next
         a_standby_with_an_expired_certificate_is_stale
         a_component_without_its_image_is_left_running
-        kubelets_certificates_are_helped_along
+        "${kubelet_scenarios[@]}"
         the_commands_of_the_docs_do_as_they_say
       )
       ;;
@@ -618,6 +578,7 @@ scenarios_of() { # host|stacked
       scenarios+=(
         killed_after_the_first_pod_and_before_the_copy_a_run_is_finished_by_the_next
         a_static_pod_etcd_is_restarted_when_asked
+        "${kubelet_scenarios[@]}"
       )
       [ "${NODES:-1}" -lt 3 ] || scenarios+=(while_another_etcd_member_is_down_nothing_is_restarted)
       ;;
@@ -667,7 +628,7 @@ play_on() { # host|stacked SCENARIO...
   shift
   "$here/cluster.sh" down
   "$here/cluster.sh" up
-  on_node tar -C / -cf - --exclude etc/kubernetes/manifests etc/kubernetes root/.kube >"$logs/node.tar"
+  on_node tar -C / -cf - --exclude etc/kubernetes/manifests etc/kubernetes root/.kube var/lib/kubelet/config.yaml >"$logs/node.tar"
   for scenario in "$@"; do play "$scenario"; done
   keep_logs
 }

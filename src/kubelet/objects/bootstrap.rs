@@ -59,19 +59,41 @@ impl BootstrapToken {
 }
 
 /// Asks with the token itself whether it may create requests; nothing is created by that.
-pub(super) fn first_request(server: &Server, token: &str) -> FirstRequest {
-    let question = json!({
+pub(in crate::kubelet) fn first_request(server: &Server, token: &str) -> FirstRequest {
+    match server.post_by_token(token, REVIEWS, &question("")).and_then(|answer| allowed(&answer)) {
+        Ok(true) => FirstRequest::Taken,
+        Ok(false) => FirstRequest::Forbidden,
+        Err(Unseen::Unauthorised(_)) => FirstRequest::Unauthorised,
+        Err(unseen) => FirstRequest::Unknown(unseen),
+    }
+}
+
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+
+/// Whether the login that the server is asked by may create this subresource of requests, such as `selfnodeclient`, which is what
+/// kube-controller-manager asks kube-apiserver of the requester before it approves (Kubernetes `sarapprove.go`). Nothing is created.
+///
+/// # Errors
+/// It was not told.
+pub fn may_create(server: &Server, subresource: &str) -> Result<bool, Unseen> {
+    server.post(REVIEWS, &question(subresource)).and_then(|answer| allowed(&answer))
+}
+
+fn question(subresource: &str) -> Value {
+    json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": {
-            "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
+            "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "subresource": subresource, "verb": "create",
         } },
-    });
-    match server.post_by_token(token, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &question) {
-        Ok(answer) if answer["status"]["allowed"].as_bool() == Some(true) => FirstRequest::Taken,
-        Ok(answer) if answer["status"].is_object() => FirstRequest::Forbidden,
-        Ok(_) => FirstRequest::Unknown(Unseen::Unreadable("no answer to whether it may create requests".to_owned())),
-        Err(Unseen::Unauthorised(_)) => FirstRequest::Unauthorised,
-        Err(unseen) => FirstRequest::Unknown(unseen),
+    })
+}
+
+fn allowed(answer: &Value) -> Result<bool, Unseen> {
+    match answer["status"]["allowed"].as_bool() {
+        Some(allowed) => Ok(allowed),
+        // what is not allowed is left out by some
+        None if answer["status"].is_object() => Ok(false),
+        None => Err(Unseen::Unreadable("no answer to whether it may create requests".to_owned())),
     }
 }

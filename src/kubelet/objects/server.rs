@@ -1,6 +1,6 @@
-//! This cluster's API server, asked as an admin: every failure is a value, since each makes an `unknown`.
+//! This cluster's API server, asked as an admin or as kubelet: every failure is a value, since each makes an `unknown`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::api::{ApiError, Identity, Method, Request, Scheme, Seen, Target, handshake, send};
+use crate::api::{ApiError, Identity, Method, Request, Scheme, Target, handshake, send};
 use crate::evidence::version::{Version, of, parse};
-use crate::inventory::signature::{Signature, verify};
 use crate::inventory::x509;
-use crate::node::kubeconfig::{Kubeconfig, Source};
-use crate::node::{Node, pem};
+use crate::node::Node;
+use crate::node::kubeconfig::Kubeconfig;
 use crate::steps::ready::{login, serving_leaf};
 
 use super::paths::{encoded, requests};
+use super::whose::{authorities, ours, place};
 
 /// What is taken of one answer. The longest single object that etcd takes has 1.5 MiB, twice that as JSON.
 const LARGEST: u64 = 4 << 20;
@@ -24,6 +24,9 @@ const LARGEST: u64 = 4 << 20;
 const PAGE: usize = 200;
 /// Objects of one kind that are looked at. A cluster has 5,000 nodes at most (Kubernetes' own limit).
 const MOST: usize = 20_000;
+/// How long connection and handshake, and the first answer, may take at most: one that is up answers in milliseconds, and what does
+/// not is not waited for a second time.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why something of the cluster was not seen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,16 +68,20 @@ impl Server {
     /// The API server, and the first login that may ask for certificate signing requests: from 1.29 on admin.conf's rights hang on a
     /// binding that can be missing, super-admin.conf's do not (kubeadm 1.29, `kubeadm:cluster-admins`).
     ///
-    /// It is this node's own by its manifest, else the kubeconfig's, by its address; its certificate must be the one on disk, or be
-    /// signed by the kubeconfig's CA, valid at `now` and for that address. `deadline` is each request's.
+    /// It is this node's own by its manifest, else the kubeconfig's; its certificate must be the one on disk, or be signed by the
+    /// kubeconfig's CA, valid at `now` and for that address or name. `deadline` is each request's; for the first ones it is 5 seconds at
+    /// most, and what did not answer is not asked again with the next login.
     ///
     /// # Errors
     /// Nobody answers, or no login is accepted.
     pub fn open(node: &Node, kubeconfigs: &[PathBuf], now: DateTime<Utc>, deadline: Duration) -> Result<Self, Unseen> {
         let mut without_rights = None;
         let mut failed = None;
+        let mut silent = Vec::new();
         for path in kubeconfigs {
-            match Self::connect(node, path, now, deadline).map(|server| (server.may_ask(), server)) {
+            let login = login(node, path).map_err(Unseen::Down);
+            let server = login.and_then(|login| Self::connect(node, path, login, now, deadline, &mut silent));
+            match server.map(|server| (server.may_ask(), server)) {
                 Ok((Ok(()), server)) => return Ok(server),
                 Ok((Err(Unseen::Unauthorised(who)), _)) => failed = failed.or(Some(Unseen::Unauthorised(who))),
                 Ok((Err(_), server)) => without_rights = without_rights.or(Some(server)),
@@ -85,44 +92,80 @@ impl Server {
         without_rights.ok_or_else(|| failed.unwrap_or_else(nothing))
     }
 
-    fn connect(node: &Node, path: &Path, now: DateTime<Utc>, deadline: Duration) -> Result<Self, Unseen> {
-        let (identity, config) = login(node, path).map_err(Unseen::Down)?;
+    /// The API server that kubelet's kubeconfig names, asked by kubelet's own login: the certificate that it rotates (`rotated`), as kubelet
+    /// itself takes that before what the kubeconfig holds (client-go `certificate_store.go`), else the kubeconfig's.
+    ///
+    /// # Errors
+    /// Nobody answers, or the login is not accepted.
+    pub fn as_kubelet(
+        node: &Node,
+        kubeconfig: &Path,
+        rotated: &Path,
+        now: DateTime<Utc>,
+        deadline: Duration,
+    ) -> Result<Self, Unseen> {
+        let (own, config) = login(node, kubeconfig).map_err(Unseen::Down)?;
+        let pair = node.root.read(rotated).ok().and_then(|text| Identity::from_pem(&text, &text).ok());
+        Self::connect(node, kubeconfig, (pair.unwrap_or(own), config), now, deadline, &mut Vec::new())
+    }
+
+    fn connect(
+        node: &Node,
+        path: &Path,
+        (identity, config): (Identity, Kubeconfig),
+        now: DateTime<Utc>,
+        deadline: Duration,
+        silent: &mut Vec<SocketAddr>,
+    ) -> Result<Self, Unseen> {
+        let patience = deadline.min(PATIENCE);
         let authorities = authorities(node, &config);
         let manifest = node.manifest("kube-apiserver");
         let on_disk = manifest.and_then(|manifest| serving_leaf(node, manifest).ok());
-        let addresses = match manifest.map(crate::node::Manifest::serving) {
-            Some(own) if !own.is_empty() => own,
-            _ => vec![address(&config).map_err(Unseen::Down)?],
-        };
+        let place = place(node, &config, patience).map_err(Unseen::Down)?;
+        let name = place.name.as_deref();
         let mut state = String::new();
-        for addr in addresses {
-            let leaf = match handshake(addr, None, None, deadline) {
+        for addr in place.addresses {
+            if silent.contains(&addr) {
+                state = format!("{addr}: {}", ApiError::TimedOut);
+                continue;
+            }
+            let leaf = match handshake(addr, name, None, patience) {
                 Ok(seen) => seen,
                 Err(error) => {
+                    let error = ApiError::from(error);
+                    if error == ApiError::TimedOut {
+                        silent.push(addr);
+                    }
                     state = format!("{addr}: {error}");
                     continue;
                 }
             };
-            if let Err(why) = ours(&leaf, on_disk.as_deref(), &authorities, addr.ip(), now) {
+            if let Err(why) = ours(&leaf, on_disk.as_deref(), &authorities, (addr.ip(), name), now) {
                 state = format!("{addr} shows a certificate that {why}; nothing was sent to it");
                 continue;
             }
             let mut server = Self {
-                target: Target { scheme: Scheme::Https, addr, server_name: None },
+                target: Target { scheme: Scheme::Https, addr, server_name: place.name.clone() },
                 identity,
                 leaf: leaf.leaf_der,
                 kubeconfig: path.to_path_buf(),
                 version: None,
-                deadline,
+                deadline: patience,
             };
             let told = match server.get("/version") {
                 // only the login's own fault is looked at by who comes next
-                Err(unseen @ (Unseen::Down(_) | Unseen::Unauthorised(_))) => return Err(unseen),
+                Err(unseen @ (Unseen::Down(_) | Unseen::Unauthorised(_))) => {
+                    if matches!(unseen, Unseen::Down(_)) {
+                        silent.push(addr);
+                    }
+                    return Err(unseen);
+                }
                 told => told.unwrap_or(Value::Null),
             };
             // a build without a version of its own says v0.0.0-master
             let told = told["gitVersion"].as_str().and_then(parse).filter(|version| *version >= (1, 0));
             server.version = told.or_else(|| manifest.and_then(of));
+            server.deadline = deadline;
             return Ok(server);
         }
         Err(Unseen::Down(state))
@@ -159,6 +202,14 @@ impl Server {
     /// See [`Unseen`].
     pub fn put(&self, path: &str, object: &Value) -> Result<Value, Unseen> {
         self.exchange(Method::Put, path, &object.to_string(), None)
+    }
+
+    /// Asks with a body.
+    ///
+    /// # Errors
+    /// See [`Unseen`].
+    pub fn post(&self, path: &str, object: &Value) -> Result<Value, Unseen> {
+        self.exchange(Method::Post, path, &object.to_string(), None)
     }
 
     /// Asks with a body, logged in by this token and not as the admin.
@@ -236,85 +287,3 @@ impl Server {
 }
 
 const TOO_LONG: &str = "longer than 4 MiB";
-
-/// Whether what answers is this cluster's API server.
-fn ours(
-    seen: &Seen,
-    on_disk: Option<&[u8]>,
-    authorities: &[Vec<u8>],
-    ip: IpAddr,
-    now: DateTime<Utc>,
-) -> Result<(), String> {
-    if on_disk == Some(seen.leaf_der.as_slice()) {
-        return Ok(());
-    }
-    let certificate = x509::certificate(&seen.leaf_der)?;
-    let leaf = x509::leaf(&certificate)?;
-    let signed = authorities.iter().filter_map(|der| x509::certificate(der).ok()).any(|ca| {
-        ca.subject().as_raw() == certificate.issuer().as_raw() && verify(&certificate, &ca) == Signature::Good
-    });
-    if !signed {
-        return Err("the cluster's CA has not signed".to_owned());
-    }
-    if now < leaf.not_before || now > leaf.not_after {
-        return Err("is not valid now".to_owned());
-    }
-    // any kubelet's serving certificate is signed by the same CA
-    let names_it = leaf.sans.iter().any(|name| name == "kubernetes" || name.parse() == Ok(ip));
-    if !names_it || !leaf.usages.iter().any(|usage| usage == "serverAuth") {
-        return Err(format!("is not kube-apiserver's, nor for {ip}"));
-    }
-    Ok(())
-}
-
-/// The CA of the kubeconfig's cluster, and the node's own.
-fn authorities(node: &Node, config: &Kubeconfig) -> Vec<Vec<u8>> {
-    let inside = config.current_cluster().ok().and_then(|cluster| cluster.ca.clone());
-    let text = match inside {
-        Some(Source::Data(bytes)) => Some(bytes),
-        Some(Source::File(path)) => node.root.read(&path).ok(),
-        None => node.root.read(&node.cert_dir.join("ca.crt")).ok(),
-    };
-    text.and_then(|text| pem::read(&text).ok()).map_or_else(Vec::new, |pem| pem.certificates)
-}
-
-/// The address of a kubeconfig's server. Names are not resolved but for `localhost`: who answers would be the resolver's to say.
-fn address(config: &Kubeconfig) -> Result<SocketAddr, String> {
-    let server = config.current_cluster().ok().and_then(|cluster| cluster.server.clone()).unwrap_or_default();
-    let authority = server.strip_prefix("https://").ok_or_else(|| format!("'{server}' is no https address"))?;
-    let authority = authority.split('/').next().unwrap_or(authority);
-    let authority = authority.replacen("localhost", &Ipv4Addr::LOCALHOST.to_string(), 1);
-    let alone = || authority.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, 443));
-    authority.parse().ok().or_else(alone).ok_or_else(|| {
-        format!(
-            "'{server}' is a host name, and no names are resolved; a kubeconfig with the address will do (--kubeconfig)"
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::address;
-    use crate::node::kubeconfig::Kubeconfig;
-
-    #[test]
-    fn the_address_of_a_kubeconfig_is_never_looked_up() {
-        let table = [
-            ("https://192.0.2.10:6443", Some("192.0.2.10:6443")),
-            ("https://[2001:db8::1]:6443/", Some("[2001:db8::1]:6443")),
-            ("https://localhost:8443", Some("127.0.0.1:8443")),
-            ("https://192.0.2.10", Some("192.0.2.10:443")),
-            ("https://lb.example.com:6443", None),
-            ("http://192.0.2.10:8080", None),
-        ];
-        for (server, expected) in table {
-            let text = format!(
-                "current-context: a\ncontexts: [{{name: a, context: {{cluster: k, user: u}}}}]\nclusters: [{{name: k, cluster: {{server: '{server}'}}}}]\n"
-            );
-            let config = Kubeconfig::parse(text.as_bytes(), Path::new("/")).unwrap();
-            assert_eq!(address(&config).ok().map(|addr| addr.to_string()).as_deref(), expected, "{server}");
-        }
-    }
-}

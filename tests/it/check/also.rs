@@ -87,7 +87,7 @@ fn what_was_named_and_is_not_there_or_is_no_certificate_is_told() {
         &[("/srv/empty.pem", ""), ("/srv/note.txt", "hello\n"), ("/srv/cut.pem", "-----BEGIN CERTIFICATE-----\nMII\n")],
     );
     let table = [
-        ("/srv/gone.pem", 2, "critical", "missing"),
+        ("/srv/gone.pem", 2, "critical", "missing ('/srv/gone.pem'); whoever put it there has to put it back"),
         ("/srv/empty.pem", 3, "unknown", "the file is empty"),
         ("/srv/cut.pem", 3, "unknown", "damaged or cut off"),
         ("/srv/note.txt", 3, "unknown", "no certificate is in it"),

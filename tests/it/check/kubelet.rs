@@ -11,11 +11,7 @@ fn an_expired_kubelet_client_makes_a_node_bad_on_which_all_of_kubeadms_are_good(
     let state = State::new(plan(363).ends("kubelet-client-current.pem", now() - days(2)));
     let checked = check(&state, &[]);
     assert_eq!(checked.code, 2, "{}", checked.out);
-    checked.expect(
-        "critical",
-        "kubelet-client-current.pem",
-        "kubeadm kubeconfig user --org system:nodes --client-name system:node:node1",
-    );
+    checked.expect("critical", "kubelet-client-current.pem", "k8s-certs-renew kubelet check says what to type");
     assert!(checked.row("apiserver").ends_with("363d kubeadm in use ok"));
 }
 

@@ -46,12 +46,25 @@ fn the_life_that_is_used_is_judged_and_not_days() {
 #[test]
 fn one_that_has_expired_is_got_back_by_a_control_plane_and_never_deleted() {
     let state = State::new(plan(300).ends(NAME, now() - days(2)));
-    let words = [
-        "kubeadm certs renew does not renew it",
-        "kubeadm kubeconfig user --org system:nodes --client-name system:node:node1",
-        "in the place of '/etc/kubernetes/kubelet.conf'",
-    ];
-    expect(&state, "client-certificate", "critical", &words);
+    let put =
+        "mv -b -S .old /etc/kubernetes/kubelet.conf.new /etc/kubernetes/kubelet.conf && systemctl restart kubelet";
+    let make = "(umask 077; kubeadm alpha kubeconfig user --org system:nodes --client-name system:node:node1";
+    let words = ["kubeadm certs renew does not renew it".to_owned()];
+    // kubespray keeps kubeadm's configuration on the node
+    let here =
+        format!("{make} --config /etc/kubernetes/kubeadm-config.yaml > /etc/kubernetes/kubelet.conf.new) && {put}");
+    expect(&state, "client-certificate", "critical", &[&words[0], &here]);
+    // else it is in the cluster
+    let tree = &state.site.tree;
+    tree.remove("/etc/kubernetes/kubeadm-config.yaml");
+    expect(&state, "client-certificate", "critical", &[&format!("{make} --config <(kubectl "), put]);
+    // up to 1.20 the command is an alpha one, and before 1.20 it takes no configuration
+    let manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+    let of = |version: &str| tree.edit(manifest, |text| text.replace("v1.20.2", version));
+    of("v1.19.7");
+    expect(&state, "client-certificate", "critical", &[&format!("{make} > /etc/kubernetes/kubelet.conf.new)")]);
+    tree.edit(manifest, |text| text.replace("v1.19.7", "v1.21.0"));
+    expect(&state, "client-certificate", "critical", &["(umask 077; kubeadm kubeconfig user --org", " --config <("]);
 }
 
 // L03
@@ -61,7 +74,7 @@ fn a_file_a_dangling_link_and_nothing_have_a_finding_each() {
     let tree = &state.site.tree;
     let good = tree.read(CURRENT);
     tree.remove(CURRENT);
-    expect(&state, "client-certificate", "critical", &["is missing", "kubeadm kubeconfig user"]);
+    expect(&state, "client-certificate", "critical", &["is missing", "kubeadm alpha kubeconfig user"]);
     tree.link("/var/lib/kubelet/pki/gone.pem", CURRENT);
     // the rotated file is still there, so that the link alone is to be mended
     let words = [
@@ -70,7 +83,7 @@ fn a_file_a_dangling_link_and_nothing_have_a_finding_each() {
     ];
     expect(&state, "client-certificate", "critical", &words);
     tree.remove(&format!("{PKI}/kubelet-client-2026-01-01-00-00-00.pem"));
-    expect(&state, "client-certificate", "critical", &["where nothing is", "kubeadm kubeconfig user"]);
+    expect(&state, "client-certificate", "critical", &["where nothing is", "kubeadm alpha kubeconfig user"]);
     tree.remove(CURRENT);
     tree.write(CURRENT, good);
     expect(&state, "client-link", "warning", &["a file where kubelet's rotation needs a link", "ln -s "]);

@@ -14,7 +14,7 @@ fn a_certificate_of_its_own_fails_at_the_next_start_once_it_has_expired() {
     let words = [
         "holds a certificate of its own",
         "rotation never writes it",
-        "name '/var/lib/kubelet/pki/kubelet-client-current.pem'",
+        "sed -E -i 's#client-(certificate|key)(-data)?: .*#client-\\1: /var/lib/kubelet/pki/kubelet-client-current.pem#' /etc/kubernetes/kubelet.conf && systemctl restart kubelet",
     ];
     expect(&state, "kubelet-conf", "warning", &words);
     state.site.tree.issue("kubelet.conf", now() - days(1));

@@ -8,6 +8,7 @@ mod serving;
 mod settings;
 mod signing;
 mod whole;
+mod worker;
 
 use std::ffi::OsString;
 

@@ -22,7 +22,7 @@ fn a_check_tells_what_is_to_be_mended_once() {
     // what is said of a file already is not said again
     let state = State::new(plan(300).ends("kubelet-client-current.pem", now() - days(2)));
     let checked = check(&state, &[]);
-    assert_eq!(checked.out.matches("kubeadm kubeconfig user").count(), 1, "{}", checked.out);
+    assert_eq!(checked.out.matches("kubelet check says what to type").count(), 1, "{}", checked.out);
 }
 
 #[test]

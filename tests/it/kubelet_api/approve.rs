@@ -1,10 +1,18 @@
 //! `kubelet approve` on sound requests, and on clusters where it is not to act.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_certs_renew::files::Root;
+use k8s_certs_renew::kubelet::objects;
+use k8s_certs_renew::node::{Node, Overrides};
 use serde_json::{Value, json};
 
-use super::api::{Api, DEPLOYMENTS, NODES, REQUESTS, deployment, node};
+use super::api::{Api, DEPLOYMENTS, NODES, REQUESTS, deployment, node, now};
 use super::csrs::{Csr, dns, ip};
 use crate::monitoring::json::{assert_fits, strict};
+use crate::support::net::{Server, listen};
 use crate::support::pki::{Spec, days};
 
 const SCHEMA: &str = include_str!("../../../docs/schema/kubelet-approval.schema.json");
@@ -223,7 +231,7 @@ fn without_a_manifest_the_kubeconfigs_server_is_asked_and_judged_by_its_ca() {
 
 #[test]
 fn a_kubelet_in_kube_apiservers_place_is_sent_nothing() {
-    let (from, to) = (super::api::now() - days(1), super::api::now() + days(1));
+    let (from, to) = (now() - days(1), now() + days(1));
     let api = Api::showing("v1.20.2", |tree| {
         let pair = tree.ca.issue(&Spec::server("system:node:node2", &["node2", "192.0.2.11"], from, to));
         (pair.cert, pair.key)
@@ -263,4 +271,28 @@ fn the_report_for_programs_fits_its_schema() {
     fits(&["approve", "--all-nodes", "-o", "json"]);
     api.with(|state| state.refuses.insert(NODES.to_owned(), 500));
     fits(&["approve", "-o", "json"]);
+}
+
+#[test]
+fn a_server_that_takes_connections_and_says_nothing_is_waited_for_once() {
+    let api = Api::new();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    let silent = Server::start(listen(), move |mut stream| {
+        count.fetch_add(1, Ordering::SeqCst);
+        // until the client goes
+        std::io::copy(&mut stream, &mut std::io::sink()).map(|_| ())
+    });
+    let (port, own) = (silent.address().port(), api.tree.server());
+    api.tree.edit("/etc/kubernetes/manifests/kube-apiserver.yaml", |text| {
+        let at = own.rsplit_once(':').unwrap().1;
+        text.replace(&format!("--secure-port={at}"), &format!("--secure-port={port}"))
+    });
+    let root = Root::new(api.tree.dir()).unwrap();
+    let node = Node::look(root, &Overrides::default());
+    let patience = Duration::from_millis(50);
+    let both = objects::kubeconfigs(&node);
+    let unseen = objects::Server::open(&node, &both, now(), patience).unwrap_err();
+    assert!(unseen.to_string().contains("no answer in time"), "{unseen}");
+    assert_eq!((both.len(), taken.load(Ordering::SeqCst)), (2, 1));
 }
