@@ -1,4 +1,4 @@
-//! Writes the man pages, the completions' companions, from what the program itself is made of: `cargo run --example man DIR`.
+//! Writes the man pages from what the program itself is made of: `cargo run --example man DIR`.
 //!
 //! Section 1 has a page for the program and one for each command, from the definitions that `--help` is printed from, and the
 //! exit codes of `docs/exit-codes.md`. Section 5 is about the file of settings: the table of settings, and the rules in

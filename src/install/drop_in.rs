@@ -14,7 +14,7 @@ pub const MODERN: u32 = 244;
 
 /// What a base could have that ours has not, and that would change how the job runs. An empty value takes back what a base says.
 /// (`RootDirectory=/` would not: systemd 252 then fails to set up the mounts, 226/NAMESPACE.)
-const RESETS: [(&str, &str, &str); 29] = [
+const RESETS: [(&str, &str, &str); 33] = [
     ("Unit", "AssertPathExists", ""),
     ("Service", "ExecCondition", ""),
     ("Service", "ExecStartPre", ""),
@@ -43,6 +43,11 @@ const RESETS: [(&str, &str, &str); 29] = [
     ("Service", "InaccessiblePaths", ""),
     ("Service", "ReadOnlyPaths", ""),
     ("Service", "ReadWritePaths", ""),
+    // a node without its files is no control plane, and nothing would be judged
+    ("Service", "TemporaryFileSystem", ""),
+    ("Service", "BindPaths", ""),
+    ("Service", "BindReadOnlyPaths", ""),
+    ("Service", "RootImage", ""),
     ("Service", "IPAddressDeny", ""),
 ];
 
@@ -58,7 +63,7 @@ const LISTS: [&str; 7] = [
 ];
 
 /// The systemd that has a setting first; those that are not here are known to 219 (CentOS 7).
-const SINCE: [(&str, u32); 23] = [
+const SINCE: [(&str, u32); 27] = [
     ("PassEnvironment", 228),
     ("RandomizedDelaySec", 229),
     ("RuntimeMaxSec", 229),
@@ -74,9 +79,13 @@ const SINCE: [(&str, u32); 23] = [
     ("ProtectKernelModules", 232),
     ("ProtectKernelTunables", 232),
     ("RestrictNamespaces", 233),
+    ("BindPaths", 233),
+    ("BindReadOnlyPaths", 233),
+    ("RootImage", 233),
     ("UnsetEnvironment", 235),
     ("IPAddressDeny", 235),
     ("LockPersonality", 235),
+    ("TemporaryFileSystem", 238),
     ("ProtectHostname", 242),
     ("RestrictSUIDSGID", 242),
     ("ExecCondition", 243),
