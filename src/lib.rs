@@ -21,6 +21,7 @@ pub mod decision;
 
 pub mod plan;
 pub mod steps;
+pub mod turn;
 
 pub mod check;
 pub mod install;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::decision::{Cause, Decision, Item, Restart};
+use crate::turn::lease::{NAME, NAMESPACE};
 
 /// One step of a run. Plain data; the run has the one match over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Step {
         /// Whether one `kubeadm certs renew all` does it.
         all: bool,
     },
+    /// Take this node's turn, and wait for it; taken when the first restart is due.
+    Turn,
     /// Restart a static pod, and see it back.
     Restart {
         /// The component, such as `kube-scheduler`.
@@ -44,6 +47,11 @@ pub enum Step {
     },
     /// Wait until kube-apiserver is ready.
     WaitReady,
+    /// Run the hook after a restart that an earlier run owes.
+    AfterRestart {
+        /// For these components.
+        components: Vec<String>,
+    },
 }
 
 impl Step {
@@ -52,9 +60,11 @@ impl Step {
         match self {
             Self::Backup { .. } => "backup",
             Self::Renew { .. } => "renew",
+            Self::Turn => "turn",
             Self::Restart { .. } => "restart",
             Self::Copy { .. } => "copy",
             Self::WaitReady => "waitReady",
+            Self::AfterRestart { .. } => "afterRestart",
         }
     }
 
@@ -63,9 +73,11 @@ impl Step {
         match self {
             Self::Backup { dir } => dir.display().to_string(),
             Self::Renew { names, .. } => names.join(","),
+            Self::Turn => format!("{NAMESPACE}/{NAME}"),
             Self::Restart { component, .. } => component.clone(),
             Self::Copy { path, .. } => path.display().to_string(),
             Self::WaitReady => "kube-apiserver".to_owned(),
+            Self::AfterRestart { components } => components.join(","),
         }
     }
 }
@@ -76,6 +88,9 @@ impl fmt::Display for Step {
             Self::Backup { dir } => write!(f, "back up the files that kubeadm rewrites, to '{}'", dir.display()),
             Self::Renew { names, all: true } => write!(f, "kubeadm certs renew all ({})", names.join(", ")),
             Self::Renew { names, all: false } => write!(f, "kubeadm certs renew, one by one: {}", names.join(", ")),
+            Self::Turn => {
+                write!(f, "wait for this node's turn, if there are other control-plane nodes: Lease {NAMESPACE}/{NAME}")
+            }
             Self::Restart { component, reason, patience: Some(patience), .. } => {
                 let seconds = patience.as_secs();
                 write!(f, "restart {component}, if its handshake is still stale after {seconds} s: {reason}")
@@ -86,6 +101,9 @@ impl fmt::Display for Step {
             Self::Restart { component, reason, .. } => write!(f, "restart {component}: {reason}"),
             Self::Copy { path, reason } => write!(f, "update '{}': {reason}", path.display()),
             Self::WaitReady => f.write_str("wait until kube-apiserver's /readyz answers"),
+            Self::AfterRestart { components } => {
+                write!(f, "run the hook after a restart, which an earlier run owes: {}", components.join(", "))
+            }
         }
     }
 }
@@ -97,6 +115,9 @@ pub fn plan(decision: &Decision, backup_dir: &std::path::Path, patience: Duratio
         steps.push(Step::Backup { dir: backup_dir.to_path_buf() });
         let names = decision.renew.iter().map(|item| item.name.clone()).collect();
         steps.push(Step::Renew { names, all: decision.renew_all });
+    }
+    if !decision.restart.is_empty() {
+        steps.push(Step::Turn);
     }
     steps.extend(decision.restart.iter().cloned().map(|Restart { name, reason, cause, otherwise, rereads }| {
         let patience = (rereads && cause != Cause::Asked).then_some(patience);
@@ -154,6 +175,7 @@ mod tests {
         let expected = [
             "backup /b",
             "renew apiserver,scheduler.conf",
+            "turn kube-system/k8s-certs-renew",
             "restart kube-apiserver",
             "restart kube-scheduler",
             "copy /root/.kube/config",
@@ -173,7 +195,7 @@ mod tests {
     fn etcd_is_given_time_but_where_its_restart_is_asked_for() {
         let mut decision = Decision { restart: restarts(&["kube-scheduler", "etcd"]), ..Decision::default() };
         let told = |decision: &Decision| -> Vec<String> {
-            plan(decision, Path::new("/b"), PATIENCE).iter().take(2).map(ToString::to_string).collect()
+            plan(decision, Path::new("/b"), PATIENCE).iter().skip(1).take(2).map(ToString::to_string).collect()
         };
         let scheduler = "restart kube-scheduler: r";
         assert_eq!(told(&decision), [scheduler, "restart etcd, if its handshake is still stale after 90 s: r"]);

@@ -2,12 +2,15 @@
 
 mod ahead;
 mod etcd;
+mod hooking;
 pub mod look;
 mod mending;
 mod narrate;
+mod rehearsal;
 mod renewing;
 pub(crate) mod restarting;
 pub mod survey;
+pub mod turning;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
-use crate::decision::{Cause, Decision, RestartPolicy, kubeadm_leaves};
+use crate::decision::{Decision, RestartPolicy};
 use crate::evidence::{Evidence, Moment};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
@@ -33,13 +36,15 @@ use crate::plan::{Step, plan};
 use crate::report::check_report::KubeletState;
 use crate::report::{Console, Outcome, RunReport, StepReport};
 use crate::settings::schedule::Wishes;
-use crate::steps::preflight::{Ground, Needs, Tools, preflight};
+use crate::steps::preflight::{Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
 
 use ahead::Ahead;
-use look::Found;
+use etcd::Weight;
+use rehearsal::{backed_up, needs, rehearse};
 use survey::{Survey, survey};
+use turning::Turns;
 use walk::Walk;
 
 pub use crate::lock::FILE as LOCK;
@@ -85,6 +90,8 @@ pub struct Job<'a> {
     pub signals: &'a Signals,
     /// How long everything may take.
     pub deadlines: Deadlines,
+    /// How it stands to the other control-plane nodes.
+    pub turns: Turns,
 }
 
 /// Runs the job, tells it on the console, and gives the report. What fails is in the report too.
@@ -99,6 +106,7 @@ pub fn run(job: &Job<'_>, console: &mut Console<'_>) -> RunReport {
         evidence: Evidence::default(),
         decision: Decision::default(),
         steps: Vec::new(),
+        turn: None,
         kubelet: Vec::new(),
         exit: Exit::Ok,
         error: None,
@@ -171,11 +179,22 @@ fn locked(
     if let Some(why) = &decision.refused {
         return Err(Failure::new(Exit::ClockUntrusted, anyhow!("{why}")));
     }
-    let steps = plan(&decision, job.backup_dir, job.deadlines.reread);
+    let mut steps = plan(&decision, job.backup_dir, job.deadlines.reread);
+    steps.retain(|step| *step != Step::Turn || !job.turns.alone);
+    if !journal.turn.drained.is_empty() {
+        steps.push(Step::AfterRestart { components: journal.turn.drained.clone() });
+    }
     report.steps = steps
         .iter()
         .map(|step| StepReport { step: step.name(), object: step.object(), outcome: Outcome::NotReached })
         .collect();
+    let context = Context {
+        node,
+        node_name: &found.node_name,
+        clock: job.clock,
+        signals: job.signals,
+        deadlines: &job.deadlines,
+    };
     let mut exits: Vec<Exit> = decision.alarms.iter().map(|alarm| alarm.exit).collect();
     if steps.is_empty() {
         narrate::kubelet(console, &kubelet.1);
@@ -188,17 +207,13 @@ fn locked(
         }
         if !job.dry_run {
             remember(job, &mut journal, &exits, began)?;
+            if journal.turn.held {
+                turning::give_back_left(job, &context, console);
+            }
         }
         report.exit = Exit::worst(exits);
         return Ok(());
     }
-    let context = Context {
-        node,
-        node_name: &found.node_name,
-        clock: job.clock,
-        signals: job.signals,
-        deadlines: &job.deadlines,
-    };
     if job.dry_run {
         narrate::kubelet(console, &kubelet.1);
         exits.extend(rehearse(job, &context, console, report, &found, &journal, &steps)?);
@@ -211,7 +226,7 @@ fn locked(
         console.warn(why);
     }
     let mut ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
-    etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), console);
+    etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), Weight::of(job), console);
     narrate::images(console, &ground.images);
     let walk = Walk { job, context, ground, config, files, found: &found, lock, began };
     exits.extend(walk.walk(&steps, journal, console, report)?);
@@ -276,84 +291,4 @@ fn remember_failure(job: &Job<'_>, exit: Exit, began: Duration) {
 /// Whether kubeadm and the container runtime are those of the node that is looked at: on this machine, or where they were named.
 pub fn tools_are_of_the_node(job: &Job<'_>) -> bool {
     job.root.is_host() || (job.tools.kubeadm.is_some() && (job.tools.crictl.is_some() || job.tools.docker.is_some()))
-}
-
-/// A dry run: what would be done, and what would stand in its way.
-fn rehearse(
-    job: &Job<'_>,
-    context: &Context<'_>,
-    console: &mut Console<'_>,
-    report: &mut RunReport,
-    found: &Found,
-    journal: &Journal,
-    steps: &[Step],
-) -> Result<Vec<Exit>, Failure> {
-    narrate::rehearsal(console, steps);
-    for step in &mut report.steps {
-        step.outcome = Outcome::Planned;
-    }
-    if let Config::Leave(why) = config(context.node, job.kubeadm_config) {
-        console.warn(&why);
-    }
-    // a single look: waiting is for the run that needs it
-    let deadlines = Deadlines { runtime: Duration::ZERO, ..job.deadlines };
-    let context = Context { deadlines: &deadlines, ..*context };
-    let files = backed_up(found, &report.decision);
-    let mut ground = if tools_are_of_the_node(job) {
-        preflight(&context, &Needs { dry_run: true, ..needs(job, &files, &report.decision) }, &job.tools)?
-    } else {
-        console
-            .note("the tools of this machine tell nothing of another root, and are not asked whether it could be done");
-        Ground::default()
-    };
-    etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, journal, job.now), console);
-    narrate::images(console, &ground.images);
-    let mut exits = Vec::new();
-    // what is half-written is put back first
-    let unreadable = kubeadm_leaves(&found.inventory)
-        .any(|certificate| certificate.is_unreadable() && !found.half_written.contains(&certificate.name));
-    if unreadable && !report.decision.renew.is_empty() {
-        exits.push(Exit::RenewalFailed);
-    }
-    let renewing: Vec<&str> = report.decision.renew.iter().map(|item| item.name.as_str()).collect();
-    // what re-reads its files is not restarted at all, as a rule
-    let restarts = report.decision.restart.iter().filter(|item| !(item.rereads && item.cause == Cause::Renewed));
-    let in_the_way = restarts.filter_map(|item| {
-        let lasting = |name: &str| !renewing.contains(&name);
-        restarting::in_the_way(context.node, &item.name, &found.inventory, &lasting)
-            .or_else(|| ground.images.missing.get(&item.name).cloned())
-    });
-    let etcd_stays = etcd::stays(&ground, &report.decision);
-    for why in ground.deferral.iter().cloned().chain(in_the_way).chain(etcd_stays) {
-        console.obstacle(&format!("Deferred: {why}"));
-        exits.push(Exit::Deferred);
-    }
-    console.headline("Dry run: nothing was changed");
-    if job.detailed_exitcode {
-        exits.push(Exit::WouldChange);
-    }
-    Ok(exits)
-}
-
-fn needs<'a>(job: &'a Job<'_>, files: &'a [PathBuf], decision: &'a Decision) -> Needs<'a> {
-    Needs {
-        files,
-        copies: decision.copy.iter().map(|item| Path::new(&item.name)).collect(),
-        backup_dir: job.backup_dir,
-        components: decision.restart.iter().map(|item| item.name.as_str()).collect(),
-        dry_run: false,
-    }
-}
-
-/// The files that are backed up: everything that kubeadm may rewrite, and the copies that are updated.
-fn backed_up(found: &Found, decision: &Decision) -> Vec<PathBuf> {
-    if decision.renew.is_empty() {
-        return Vec::new();
-    }
-    let of_kubeadm = kubeadm_leaves(&found.inventory).flat_map(|certificate| certificate.files());
-    let mut files: Vec<PathBuf> = of_kubeadm.map(Path::to_path_buf).collect();
-    files.extend(decision.copy.iter().map(|item| PathBuf::from(&item.name)));
-    files.sort_unstable();
-    files.dedup();
-    files
 }

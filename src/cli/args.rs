@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::turn::hooks::Hook;
+
 use super::calendar::CalendarArgs;
 use super::completions::CompletionsArgs;
 use super::install::InstallArgs;
@@ -86,6 +88,9 @@ pub struct RunArgs {
     /// How many backups are kept
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_backups: u32,
+    /// How the job stands to the other control-plane nodes.
+    #[command(flatten)]
+    pub turns: TurnArgs,
     /// Exit with 10 if something was done, with 11 if a dry run found something to do
     #[arg(long)]
     pub detailed_exitcode: bool,
@@ -95,6 +100,26 @@ pub struct RunArgs {
     /// Report as text while it goes, or as one JSON document at the end
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: Format,
+}
+
+/// Options about the other control-plane nodes.
+#[derive(Debug, Clone, Args)]
+pub struct TurnArgs {
+    /// How long to wait until no other control-plane node restarts, and all others are ready
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = super::duration)]
+    pub turn_timeout: std::time::Duration,
+    /// Restart without asking the other control-plane nodes: no turn is taken, and none of them has to be ready
+    #[arg(long)]
+    pub alone: bool,
+    /// A command to run before a component is taken down, such as one that drains a load balancer; no shell
+    #[arg(long, value_name = "CMD")]
+    pub pre_restart: Option<Hook>,
+    /// A command to run when it is proven to be back
+    #[arg(long, value_name = "CMD")]
+    pub post_restart: Option<Hook>,
+    /// How long each of them may take
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = super::duration)]
+    pub hook_timeout: std::time::Duration,
 }
 
 /// Options of restore.

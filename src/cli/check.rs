@@ -13,6 +13,7 @@ use crate::report::check_report::{Limits, Status};
 use crate::report::check_table::Order;
 use crate::report::{Console, check_json, check_table, metrics, nagios};
 use crate::run::Job;
+use crate::run::turning::Turns;
 use crate::steps::Deadlines;
 
 use super::Process;
@@ -56,6 +57,7 @@ pub fn run(args: &CheckArgs, process: &Process<'_>, out: &mut dyn Write, err: &m
         clock: process.clock,
         signals: process.signals,
         deadlines: Deadlines { handshakes: HANDSHAKES, ..Deadlines::default() },
+        turns: Turns::default(),
     };
     let report = check(&job, limits, &args.watch.also, args.watch.textfile.as_deref());
     let mut console = Console::new(out, err, voice(&node.voice, args.output == CheckFormat::Table, process));

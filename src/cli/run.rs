@@ -10,11 +10,13 @@ use crate::decision::RestartPolicy;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::report::{Console, json};
+use crate::run::turning::Turns;
 use crate::run::{Job, run as run_job};
 use crate::runtime::Wanted;
 use crate::settings::schedule::Wishes;
 use crate::steps::Deadlines;
 use crate::steps::preflight::Tools;
+use crate::turn::hooks::Hooks;
 
 use super::args::{Format, NodeArgs, RestartKind, RunArgs, RuntimeKind};
 use super::check::limits;
@@ -53,7 +55,16 @@ pub fn run(args: &RunArgs, process: &Process<'_>, out: &mut dyn Write, err: &mut
         is_root: process.is_root,
         clock: process.clock,
         signals: process.signals,
-        deadlines: Deadlines { ready: args.ready_timeout, ..Deadlines::default() },
+        deadlines: Deadlines {
+            ready: args.ready_timeout,
+            turn: args.turns.turn_timeout,
+            hook: args.turns.hook_timeout,
+            ..Deadlines::default()
+        },
+        turns: Turns {
+            alone: args.turns.alone,
+            hooks: Hooks { before: args.turns.pre_restart.clone(), after: args.turns.post_restart.clone() },
+        },
     };
     let voice = voice(&node.voice, args.output == Format::Text, process);
     let mut console = Console::new(out, err, voice);

@@ -37,6 +37,7 @@ const GOING: Duration = Duration::from_secs(2);
 pub struct Call<'fd> {
     program: PathBuf,
     args: Vec<String>,
+    variables: Vec<(&'static str, String)>,
     deadline: Duration,
     keep_open: Option<BorrowedFd<'fd>>,
 }
@@ -95,13 +96,26 @@ pub enum CommandError {
 impl<'fd> Call<'fd> {
     /// A call of the program at this absolute path, without arguments, with a deadline of one minute.
     pub fn new(program: &Path) -> Self {
-        Self { program: program.to_path_buf(), args: Vec::new(), deadline: Duration::from_secs(60), keep_open: None }
+        Self {
+            program: program.to_path_buf(),
+            args: Vec::new(),
+            variables: Vec::new(),
+            deadline: Duration::from_secs(60),
+            keep_open: None,
+        }
     }
 
     /// Adds arguments. No shell ever sees them.
     #[must_use]
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a variable to the fixed environment.
+    #[must_use]
+    pub fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.variables.push((name, value.to_owned()));
         self
     }
 
@@ -157,8 +171,9 @@ impl<'fd> Call<'fd> {
             Some(fd) => File::from(fd.try_clone_to_owned().map_err(start)?),
             None => File::open("/dev/null").map_err(start)?,
         };
+        let variables = self.variables.iter().map(|(name, value)| (*name, value.as_str()));
         duct::cmd(&self.program, &self.args)
-            .full_env(ENVIRONMENT)
+            .full_env(ENVIRONMENT.into_iter().chain(variables))
             .dir("/")
             .stdin_file(stdin)
             .stdout_file(stdout.try_clone().map_err(start)?)

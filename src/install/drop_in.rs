@@ -274,17 +274,17 @@ mod tests {
     fn nothing_that_an_old_systemd_refuses_or_takes_amiss_is_left() {
         for (systemd, simple, limit) in [
             (219, true, None),
-            (229, true, Some("RuntimeMaxSec=90min")),
-            (237, true, Some("RuntimeMaxSec=90min")),
-            (243, true, Some("RuntimeMaxSec=90min")),
-            (244, false, Some("TimeoutStartSec=90min")),
-            (252, false, Some("TimeoutStartSec=90min")),
+            (229, true, Some("RuntimeMaxSec=150min")),
+            (237, true, Some("RuntimeMaxSec=150min")),
+            (243, true, Some("RuntimeMaxSec=150min")),
+            (244, false, Some("TimeoutStartSec=150min")),
+            (252, false, Some("TimeoutStartSec=150min")),
         ] {
             let made = lines(systemd);
             let has = |line: &str| made.iter().any(|one| one == line);
             assert_eq!((has("Type=simple"), has("Type=oneshot")), (simple, !simple), "{systemd}");
             assert!(has("Restart=on-failure"), "{systemd}");
-            let limits: Vec<&String> = made.iter().filter(|line| line.ends_with("=90min")).collect();
+            let limits: Vec<&String> = made.iter().filter(|line| line.ends_with("=150min")).collect();
             assert_eq!(limits, Vec::from_iter(limit), "{systemd}");
             assert!(has("SystemCallFilter="), "{systemd}");
             assert_eq!(made.iter().any(|line| line.contains("@system-service")), systemd >= 239, "{systemd}");

@@ -7,6 +7,7 @@ use crate::decision::{Decision, Item};
 use crate::evidence::Component;
 use crate::inventory::{Certificate, Inventory};
 use crate::settings::schedule::Schedule;
+use crate::turn::Outcome as Turn;
 
 use super::RunReport;
 use super::check_report::KubeletState;
@@ -53,6 +54,7 @@ pub fn run(report: &RunReport) -> Value {
             "result": step.outcome.word(),
             "message": step.outcome.why(),
         })).collect::<Vec<_>>(),
+        "turn": report.turn.as_ref().map(turn),
         "kubelet": kubelet(&report.kubelet),
         "certificates": list(&inventory.certificates),
         "certificateAuthorities": list(&inventory.authorities),
@@ -62,6 +64,16 @@ pub fn run(report: &RunReport) -> Value {
 /// How each thing stands that kubelet's certificates depend on.
 pub(super) fn kubelet(states: &[KubeletState]) -> Vec<Value> {
     states.iter().map(|state| json!({ "id": state.id, "status": state.status.as_str() })).collect()
+}
+
+/// One control-plane node at a time.
+fn turn(turn: &Turn) -> Value {
+    json!({
+        "held": turn.held,
+        "waitedSeconds": turn.waited.as_secs(),
+        "holder": turn.holder,
+        "others": turn.others.map(|others| json!({ "ready": others.ready, "of": others.of })),
+    })
 }
 
 /// When the job runs next, and what follows.

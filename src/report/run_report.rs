@@ -7,6 +7,7 @@ use crate::evidence::Evidence;
 use crate::exit::Exit;
 use crate::inventory::Inventory;
 use crate::settings::schedule::Schedule;
+use crate::turn::Outcome as Turn;
 
 use super::check_report::KubeletState;
 
@@ -31,6 +32,8 @@ pub struct RunReport {
     pub decision: Decision,
     /// The steps, and what came of them.
     pub steps: Vec<StepReport>,
+    /// What is known of the turn (one control-plane node at a time), where one was to be taken.
+    pub turn: Option<Turn>,
     /// How each thing stands that kubelet's certificates depend on, sorted by name. No run acts on it.
     pub kubelet: Vec<KubeletState>,
     /// How it ended.

@@ -13,6 +13,7 @@ use crate::steps::quorum;
 use crate::steps::restart::Restarted;
 use crate::steps::stop::stop;
 
+use super::Job;
 use super::walk::Walk;
 
 /// Whether waiting does harm: a certificate of kubeadm's has expired, or one has that an earlier run has replaced and a component
@@ -22,10 +23,38 @@ pub(super) fn is_urgent(inventory: &Inventory, journal: &Journal, now: DateTime<
     on_disk.chain(journal.open.as_ref().and_then(|open| open.expires)).any(|end| end < now)
 }
 
+/// How much it counts that another member is not healthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// Nothing: the others are not asked (`--alone`).
+    None,
+    /// A dry run: it would be waited for, and put off if it stays so.
+    Told,
+    /// A run: it is waited for with the turn.
+    Waited,
+}
+
+impl Weight {
+    pub(super) fn of(job: &Job<'_>) -> Self {
+        match (job.turns.alone, job.dry_run) {
+            (true, _) => Self::None,
+            (false, true) => Self::Told,
+            (false, false) => Self::Waited,
+        }
+    }
+}
+
+/// What is said of members that are down.
+pub(super) fn nothing_is_restarted(down: &str) -> String {
+    format!(
+        "{down}, so nothing is restarted here: mend it, or take it out of the cluster (etcdctl member list), then run this again"
+    )
+}
+
 /// Puts off every restart where another member of etcd's cluster is not healthy: a restart that goes wrong here would then be an
 /// outage of the whole cluster. Not where waiting does more harm, and not where etcd cannot say how it is: then it is an outage
 /// already, which new certificates may well end.
-pub(super) fn weigh(ground: &mut Ground, urgent: bool, console: &mut Console<'_>) {
+pub(super) fn weigh(ground: &mut Ground, urgent: bool, weight: Weight, console: &mut Console<'_>) {
     if ground.deferral.is_some() {
         return;
     }
@@ -39,11 +68,11 @@ pub(super) fn weigh(ground: &mut Ground, urgent: bool, console: &mut Console<'_>
             Some(down) if urgent => {
                 console.warn(&format!("{down}; going on all the same, since a certificate has expired already"));
             }
-            Some(down) => {
-                ground.deferral = Some(format!(
-                    "{down}, so nothing is restarted here: mend it, or take it out of the cluster (etcdctl member list), then run this again"
-                ));
-            }
+            Some(down) => match weight {
+                Weight::None => console.warn(&format!("{down}; going on all the same, with --alone")),
+                Weight::Told => ground.deferral = Some(nothing_is_restarted(&down)),
+                Weight::Waited => {}
+            },
         },
     }
 }

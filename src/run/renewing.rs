@@ -27,7 +27,7 @@ impl Walk<'_> {
         names: &[String],
         all: bool,
         journal: &mut Journal,
-        progress: &mut Progress,
+        progress: &mut Progress<'_>,
         console: &mut Console<'_>,
         report: &mut RunReport,
     ) -> Result<Outcome, Failure> {

@@ -32,7 +32,7 @@ pub(super) struct Order<'a> {
     pub patience: Option<Duration>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     /// Restarts a component that needs it.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Walk<'_> {
         &self,
         order: &Order<'_>,
         journal: &mut Journal,
-        progress: &mut Progress,
+        progress: &mut Progress<'a>,
         console: &mut Console<'_>,
         report: &RunReport,
     ) -> Result<Outcome, Failure> {
@@ -92,14 +92,20 @@ impl Walk<'_> {
             let restart = report.decision.restart.iter().map(|item| item.name.clone()).collect();
             journal.open = Some(OpenRun { began: self.job.now, restart, backup: None, expires: None });
         }
+        let files = report.after.as_ref().unwrap_or(&report.before);
+        let in_the_way = in_the_way(self.context.node, component, files, &|_| true)
+            .or_else(|| self.ground.images.missing.get(component).cloned());
+        if in_the_way.is_none()
+            && let Some(outcome) = self.turn(component, journal, progress, console, report)?
+        {
+            return Ok(outcome);
+        }
         let now = self.context.clock.since_boot();
         if progress.restarting.is_none() && report.after.is_some() {
             console.headline("Restarting control plane pods managed by kubeadm");
         }
         let spent = now.saturating_sub(*progress.restarting.get_or_insert(now));
-        let files = report.after.as_ref().unwrap_or(&report.before);
-        let in_the_way = in_the_way(self.context.node, component, files, &|_| true);
-        if let Some(why) = in_the_way.or_else(|| self.ground.images.missing.get(component).cloned()) {
+        if let Some(why) = in_the_way {
             console.obstacle(&format!("Deferred: {why}"));
             progress.exits.push(Exit::Deferred);
             return Ok(Outcome::Deferred(why));
@@ -110,7 +116,9 @@ impl Walk<'_> {
             (None, Some(_)) if spent >= self.job.deadlines.restarts => {
                 Restarted::Deferred("the time for restarts in one run is over".to_owned())
             }
-            (None, Some(runtime)) => self.restart_one(component, runtime, console),
+            (None, Some(runtime)) => self.with_hooks(component, journal, progress, console, |console| {
+                self.restart_one(component, runtime, console)
+            })?,
         };
         Ok(match restarted {
             Restarted::Back { took, created, left } => {
@@ -125,6 +133,7 @@ impl Walk<'_> {
                 match self.prove(component, created, journal, report) {
                     Waited::Done(_) => {
                         console.say(&format!("{component} restarted, back after {:.1} s, in use", took.as_secs_f64()));
+                        self.after_restart(component, journal, progress, console)?;
                         self.settle(component, journal)?;
                         Outcome::Done
                     }
@@ -229,13 +238,13 @@ impl Walk<'_> {
         component: &str,
         cause: Cause,
         otherwise: Option<Cause>,
-        progress: &Progress,
+        progress: &Progress<'_>,
     ) -> Option<Cause> {
         if cause == Cause::Renewed && !self.reads_renewed(component, progress) { otherwise } else { Some(cause) }
     }
 
     /// Whether the component reads something that was renewed.
-    fn reads_renewed(&self, component: &str, progress: &Progress) -> bool {
+    fn reads_renewed(&self, component: &str, progress: &Progress<'_>) -> bool {
         let Some(renewed) = &progress.renewed else { return false };
         let reads = |reader: &crate::decision::Reader| {
             reader.component == component && reader.reads.iter().any(|name| renewed.contains(name))

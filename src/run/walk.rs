@@ -18,6 +18,7 @@ use crate::steps::kubeconfig::{self, Written};
 use crate::steps::preflight::Ground;
 use crate::steps::ready::{self, Waited};
 use crate::steps::renew::Config;
+use crate::turn::Party;
 
 use super::look::{Found, inventory};
 use super::restarting::Order;
@@ -46,7 +47,7 @@ pub struct Walk<'a> {
 
 /// What the steps before have left for those that follow.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct Progress<'a> {
     pub backup: Option<Backup>,
     /// Certificates that were renewed, once renewing was tried.
     pub renewed: Option<Vec<String>>,
@@ -56,9 +57,13 @@ pub(super) struct Progress {
     pub changed: bool,
     /// When the first restart began, since boot.
     pub restarting: Option<Duration>,
+    /// The turn, once it is waited for.
+    pub party: Option<Party<'a>>,
+    /// What came of it.
+    pub turn: Option<Outcome>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     /// Walks the steps, and gives the exit codes that they lead to.
     ///
     /// # Errors
@@ -66,11 +71,25 @@ impl Walk<'_> {
     pub fn walk(
         &self,
         steps: &[Step],
-        mut journal: Journal,
+        journal: Journal,
         console: &mut Console<'_>,
         report: &mut RunReport,
     ) -> Result<Vec<Exit>, Failure> {
         let mut progress = Progress::default();
+        let result = self.steps(steps, journal, &mut progress, console, report);
+        // on every way out: the others wait for it
+        self.end_turn(&mut progress, console, report);
+        result.map(|()| progress.exits)
+    }
+
+    fn steps(
+        &self,
+        steps: &[Step],
+        mut journal: Journal,
+        progress: &mut Progress<'a>,
+        console: &mut Console<'_>,
+        report: &mut RunReport,
+    ) -> Result<(), Failure> {
         journal.last_run = Some(self.job.now);
         narrate::intent(console, report);
         for (index, step) in steps.iter().enumerate() {
@@ -79,18 +98,21 @@ impl Walk<'_> {
                     "ended by signal {number} between two steps; the next run finishes what was begun"
                 ));
                 progress.exits.push(Exit::Signal(number));
-                return Ok(progress.exits);
+                return Ok(());
             }
             let outcome = match step {
-                Step::Backup { .. } => self.back_up(&mut progress, console)?,
-                Step::Renew { names, all } => self.renew(names, *all, &mut journal, &mut progress, console, report)?,
+                Step::Backup { .. } => self.back_up(progress, console)?,
+                Step::Renew { names, all } => self.renew(names, *all, &mut journal, progress, console, report)?,
+                // taken when the first restart turns out to be needed
+                Step::Turn => Outcome::NotReached,
                 Step::Restart { component, cause, otherwise, patience, .. } => {
-                    let cause = self.cause(component, *cause, *otherwise, &progress);
+                    let cause = self.cause(component, *cause, *otherwise, progress);
                     let order = Order { component, cause, patience: *patience };
-                    self.restart(&order, &mut journal, &mut progress, console, report)?
+                    self.restart(&order, &mut journal, progress, console, report)?
                 }
-                Step::Copy { path, .. } => self.copy(path, &mut progress, console),
-                Step::WaitReady => self.wait_ready(&mut progress, console),
+                Step::Copy { path, .. } => self.copy(path, progress, console),
+                Step::WaitReady => self.wait_ready(progress, console),
+                Step::AfterRestart { .. } => self.owed_hooks(&mut journal, progress, console)?,
             };
             if let Some(report) = report.steps.get_mut(index) {
                 report.outcome = outcome;
@@ -99,7 +121,7 @@ impl Walk<'_> {
         self.finish(journal, progress, console, report)
     }
 
-    fn back_up(&self, progress: &mut Progress, console: &mut Console<'_>) -> Result<Outcome, Failure> {
+    fn back_up(&self, progress: &mut Progress<'_>, console: &mut Console<'_>) -> Result<Outcome, Failure> {
         let job = self.job;
         let about = About {
             created: job.now.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
@@ -123,7 +145,7 @@ impl Walk<'_> {
         Ok(Outcome::Done)
     }
 
-    fn copy(&self, path: &Path, progress: &mut Progress, console: &mut Console<'_>) -> Outcome {
+    fn copy(&self, path: &Path, progress: &mut Progress<'_>, console: &mut Console<'_>) -> Outcome {
         let renewed = progress.renewed.as_ref();
         if renewed.is_some_and(|names| !names.iter().any(|name| name == "admin.conf")) && !self.job.root.exists(path) {
             return Outcome::NotReached;
@@ -148,7 +170,7 @@ impl Walk<'_> {
         }
     }
 
-    fn wait_ready(&self, progress: &mut Progress, console: &mut Console<'_>) -> Outcome {
+    fn wait_ready(&self, progress: &mut Progress<'_>, console: &mut Console<'_>) -> Outcome {
         if progress.renewed.as_ref().is_some_and(Vec::is_empty) && !progress.changed {
             return Outcome::NotReached;
         }
@@ -181,10 +203,10 @@ impl Walk<'_> {
     fn finish(
         &self,
         mut journal: Journal,
-        mut progress: Progress,
+        progress: &mut Progress<'_>,
         console: &mut Console<'_>,
         report: &mut RunReport,
-    ) -> Result<Vec<Exit>, Failure> {
+    ) -> Result<(), Failure> {
         if report.after.is_some() {
             // read once more, for the copies
             report.after = Some(inventory(self.context.node, &self.job.copies, self.job.now));
@@ -216,8 +238,7 @@ impl Walk<'_> {
             journal.last_success = Some(self.job.now);
         }
         journal.note_end(exit.code(), self.job.clock.since_boot().saturating_sub(self.began));
-        journal.write(&self.job.root, true).or_exit(Exit::State)?;
-        Ok(progress.exits)
+        journal.write(&self.job.root, true).or_exit(Exit::State)
     }
 }
 

@@ -14,6 +14,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::exit::{Exit, Failure};
 use crate::files::{Root, is_absent};
+use crate::turn::hooks::VARIABLES;
 
 /// What every variable of ours begins with.
 pub const PREFIX: &str = "K8S_CERTS_RENEW_";
@@ -129,7 +130,10 @@ fn from_environment(
 ) -> Result<BTreeMap<String, Setting>, LayerError> {
     let mut settings = BTreeMap::new();
     for (name, value) in environment {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        // a hook may call this program
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX) && !VARIABLES.contains(name)) else {
+            continue;
+        };
         let option = known.get(name).ok_or_else(|| refuse(unknown(name, "the environment", known)))?;
         let value = value.to_str().ok_or_else(|| refuse(anyhow!("environment variable {name}: not UTF-8 text")))?;
         if !value.is_empty() {

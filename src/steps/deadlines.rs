@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use crate::runtime::Limits;
 
+/// How often a write of the Lease is tried in one go, where others are faster or answers are lost.
+pub const WRITES: u32 = 3;
+/// How many connections' time is spent on one question to the API, when one API server after another does not answer.
+pub const SERVERS: u32 = 5;
+
 /// How long each part of a run may take at most. The service's start time-out is longer than their [`Deadlines::total`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
@@ -45,6 +50,14 @@ pub struct Deadlines {
     pub pause: Duration,
     /// Between two questions to the container runtime.
     pub runtime_pause: Duration,
+    /// Until it is this node's turn to restart (`--turn-timeout`).
+    pub turn: Duration,
+    /// Until the others carry the load again, when that is looked at once more while this node has the turn.
+    pub others: Duration,
+    /// One connection to an API server, its answer included.
+    pub api: Duration,
+    /// One hook before or after a restart (`--hook-timeout`).
+    pub hook: Duration,
 }
 
 impl Default for Deadlines {
@@ -68,6 +81,10 @@ impl Default for Deadlines {
             probe: Duration::from_secs(3),
             pause: Duration::from_millis(40),
             runtime_pause: Duration::from_millis(300),
+            turn: Duration::from_secs(30 * 60),
+            others: Duration::from_secs(30),
+            api: Duration::from_secs(3),
+            hook: Duration::from_secs(2 * 60),
         }
     }
 }
@@ -75,20 +92,53 @@ impl Default for Deadlines {
 impl Deadlines {
     /// The longest that a whole run can take: the parts that follow one another, each at its end.
     pub fn total(&self) -> Duration {
-        // what is begun just before a budget ends may still take its own time
         let call = self.limits.call();
         // three sockets, docker, and the list of the one that is chosen; its images, and the one of sandboxes in three questions
         let asked = call * (5 + 4);
         let runtime = self.runtime + asked;
         let renewal = self.renewal + self.kubeadm_call;
+        // hooks that an earlier run owes; a look at whose turn it is, begun just before the time for it ends, and what was taken in vain
+        let turn = self.hook * 2 + self.turn + self.look() + self.given_back();
+        // the look for the metrics, at the end: all of that once more, and handshakes, which take less than a probe
+        let metrics = asked + self.members() + self.probe;
+        runtime + self.members() + renewal + turn + self.holding() + metrics
+    }
+
+    /// The longest that a run has the turn: from its taking, over the last restart that is begun just before the time for restarts ends,
+    /// until it is given back. So long the Lease is good, and need not be renewed while this node's own API server is down.
+    pub fn holding(&self) -> Duration {
+        self.look() + self.restarts + self.last() + self.ready + self.probe + self.given_back()
+    }
+
+    /// The longest that one restart takes, with a look at the others before it, and its hooks.
+    pub fn last(&self) -> Duration {
+        let call = self.limits.call();
+        // what is begun just before a budget ends may still take its own time:
         // the list before the removal, the last look for a new sandbox and its container, and how both stand at the end
         let removed = self.removing * 2 + self.limits.removal() + call * 5;
         // the list before the stop, a last try to stop with a look at what came of it, the last look for the new container
-        let question = self.members + self.probe;
-        let stopped = self.reread + question + self.removing + self.grace.max(call) + call * 9;
-        let one = removed.max(stopped) + self.back + self.proof;
-        // the look for the metrics, at the end: all of that once more, and handshakes, which take less than a probe
-        let metrics = asked + question + self.probe;
-        runtime + question + renewal + self.restarts + one + self.ready + self.probe + metrics
+        let stopped = self.reread + self.members() + self.removing + self.grace.max(call) + call * 9;
+        let again = self.question() + self.others + self.question() * 3 + self.api * 2;
+        again + self.hook * 2 + removed.max(stopped) + self.back + self.proof
+    }
+
+    /// etcd's members, and how they are.
+    fn members(&self) -> Duration {
+        self.members + self.probe
+    }
+
+    /// One question to the API: the last connection is begun just before the time for it ends, and has a handshake of its own.
+    fn question(&self) -> Duration {
+        self.api * (SERVERS + 2)
+    }
+
+    /// One look at whose turn it is: who the others are (three questions), who has it, and each try to take it; etcd and the others are
+    /// looked at before and after.
+    fn look(&self) -> Duration {
+        self.question() * (4 + WRITES) + self.api * WRITES + (self.members() + self.api * 2) * 2
+    }
+
+    fn given_back(&self) -> Duration {
+        (self.question() + self.api) * WRITES
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Each module below `src`, and its layer.
-const LAYERS: [(&str, u8); 25] = [
+const LAYERS: [(&str, u8); 26] = [
     ("cli", 7),
     ("check", 6),
     ("install", 6),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, u8); 25] = [
     ("report", 6),
     ("settings", 6),
     ("plan", 5),
+    ("turn", 5),
     ("steps", 5),
     ("decision", 4),
     ("evidence", 3),
@@ -32,8 +33,8 @@ const LAYERS: [(&str, u8); 25] = [
     ("main", 8),
 ];
 
-/// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings.
-const WITHIN: [(&str, &str); 18] = [
+/// Layer 6 has an order of its own: check and restore look as a run does, all use reports, and settings. In layer 5 a turn uses steps.
+const WITHIN: [(&str, &str); 20] = [
     ("check", "run"),
     ("check", "report"),
     ("check", "settings"),
@@ -52,6 +53,8 @@ const WITHIN: [(&str, &str); 18] = [
     ("run", "kubelet"),
     ("run", "settings"),
     ("report", "settings"),
+    ("turn", "steps"),
+    ("plan", "turn"),
 ];
 
 #[test]

@@ -58,6 +58,21 @@ fn systemd_never_cuts_off_a_run_that_keeps_its_deadlines() {
 }
 
 #[test]
+fn the_lease_of_a_turn_is_good_for_longer_than_everything_that_is_done_in_it() {
+    let deadlines = Deadlines::default();
+    let limits = deadlines.limits;
+    // the restarts, the last of which begins just before their time is over: removed, seen back, proven, with a hook on either side
+    let last = limits.removal() + deadlines.removing + deadlines.back + deadlines.proof + deadlines.hook * 2;
+    // or, gently, etcd after the time that it has for its files
+    let stopped = deadlines.reread + deadlines.grace + deadlines.back + deadlines.proof + deadlines.hook * 2;
+    let least = deadlines.restarts + last.max(stopped) + deadlines.others + deadlines.ready;
+    assert!(deadlines.holding() > least, "{:?} is not above {least:?}", deadlines.holding());
+    assert!(deadlines.holding() + deadlines.turn + deadlines.renewal < deadlines.total());
+    // a holder that died keeps the others waiting for so long
+    assert!(deadlines.holding() < Duration::from_secs(60 * 60), "{:?}", deadlines.holding());
+}
+
+#[test]
 fn the_service_retries_what_may_go_by_itself_and_nothing_else() {
     let listed = service("RestartPreventExitStatus");
     let mut listed: Vec<u8> = listed.split_whitespace().map(|code| code.parse().unwrap()).collect();

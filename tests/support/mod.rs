@@ -8,6 +8,7 @@
 
 pub mod client_auth;
 pub mod clock;
+pub mod cluster;
 pub mod events;
 pub mod fake;
 pub mod fake_crictl;
@@ -20,6 +21,7 @@ pub mod manifests;
 pub mod net;
 pub mod pki;
 pub mod servers;
+pub mod shown;
 pub mod site;
 pub mod specs;
 pub mod tls_server;

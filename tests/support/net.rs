@@ -89,6 +89,14 @@ pub fn request(stream: &mut impl Read) -> io::Result<String> {
 /// # Errors
 /// The connection broke off, or this is no HTTP.
 pub fn method_and_path(stream: &mut impl Read) -> io::Result<(String, String)> {
+    asked(stream).map(|(method, path, _)| (method, path))
+}
+
+/// Reads a request: method, path and body.
+///
+/// # Errors
+/// As [`method_and_path`].
+pub fn asked(stream: &mut impl Read) -> io::Result<(String, String, Vec<u8>)> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -102,9 +110,13 @@ pub fn method_and_path(stream: &mut impl Read) -> io::Result<(String, String)> {
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
     });
-    stream.read_exact(&mut vec![0; length.unwrap_or(0)])?;
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body)?;
     let mut words = head.split(' ').map(str::to_owned);
-    words.next().zip(words.next()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    match (words.next(), words.next()) {
+        (Some(method), Some(path)) => Ok((method, path, body)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Answers a request and says that no other is taken on this connection.
@@ -114,9 +126,11 @@ pub fn method_and_path(stream: &mut impl Read) -> io::Result<(String, String)> {
 pub fn respond(stream: &mut impl Write, status: u16, body: &str) -> io::Result<()> {
     let reason = match status {
         200 => "OK",
+        201 => "Created",
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
+        409 => "Conflict",
         429 => "Too Many Requests",
         _ => "Internal Server Error",
     };

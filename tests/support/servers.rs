@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use chrono::Duration;
 use serde_json::{Value, json};
 
+use super::cluster::Cluster;
 use super::net::{Server, listen};
 use super::tls_server::{Role, Shows, TlsServer};
 use super::world::World;
@@ -69,6 +70,8 @@ impl Listeners {
 /// The running servers of a node; they end with this value.
 #[derive(Debug)]
 pub struct Servers {
+    /// What kube-apiserver keeps: of one control-plane node at first.
+    pub cluster: Cluster,
     /// kube-apiserver: its files are read anew for each connection.
     pub apiserver: TlsServer,
     /// kube-controller-manager.
@@ -88,9 +91,12 @@ impl Servers {
     pub fn start(world: &World, listeners: Listeners, cert_dir: &str, stacked: bool) -> Self {
         let file = |name: &str| Path::new(cert_dir).join(name);
         let apiserver = apiserver(world, file("apiserver.crt"), file("apiserver.key"), file("ca.crt"));
+        let cluster = Cluster::default();
+        cluster.add_node("node1", listeners.ports().apiserver);
         let other = |component| Role { component, shows: Shows::InMemory, client_ca: None, loopback_ends: None };
         Self {
-            apiserver: TlsServer::start(world, Some(listeners.apiserver), apiserver),
+            apiserver: TlsServer::of_cluster(world, Some(listeners.apiserver), apiserver, Some(cluster.clone())),
+            cluster,
             controller_manager: TlsServer::start(
                 world,
                 Some(listeners.controller_manager),

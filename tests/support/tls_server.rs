@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex};
 use chrono::{DateTime, Duration, Utc};
 use k8s_certs_renew::files::Root;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::Acceptor;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::client_auth::{At, Clients};
-use super::net::{Server, listen, method_and_path, respond};
-use super::pki::{Algorithm, Ca, Pair, Spec};
+use super::cluster::Cluster;
+use super::net::{Server, asked, listen, respond};
+use super::shown::{in_memory, pair};
 use super::world::{Setup, World};
 use super::{events, faults, kubelet};
 
@@ -112,6 +111,8 @@ struct Shared {
     script: Mutex<Script>,
     /// Other answers than the script's: method and path, and what is told.
     pages: Mutex<BTreeMap<String, (u16, String)>>,
+    /// The objects that a kube-apiserver serves; several may have the same.
+    cluster: Option<Cluster>,
     run: Mutex<Run>,
     requests: Mutex<Vec<Request>>,
 }
@@ -129,6 +130,11 @@ struct Run {
 impl TlsServer {
     /// Starts it on `listener`, or on a port of its own.
     pub fn start(world: &World, listener: Option<TcpListener>, role: Role) -> Self {
+        Self::of_cluster(world, listener, role, None)
+    }
+
+    /// Starts a kube-apiserver that serves the objects of this cluster.
+    pub fn of_cluster(world: &World, listener: Option<TcpListener>, role: Role, cluster: Option<Cluster>) -> Self {
         let setup = world.setup();
         let shared = Arc::new(Shared {
             dir: world.dir().to_path_buf(),
@@ -137,6 +143,7 @@ impl TlsServer {
             role,
             script: Mutex::default(),
             pages: Mutex::default(),
+            cluster,
             run: Mutex::default(),
             requests: Mutex::default(),
         });
@@ -209,7 +216,7 @@ impl Shared {
     }
 
     fn reply(&self, mut stream: StreamOwned<ServerConnection, TcpStream>, clients: Option<&Clients>) -> io::Result<()> {
-        let (method, path) = method_and_path(&mut stream)?;
+        let (method, path, asked) = asked(&mut stream)?;
         let page = self.pages.lock().unwrap().get(&format!("{method} {path}")).cloned();
         let client = stream.conn.peer_certificates().and_then(<[_]>::first).map(|leaf| leaf.as_ref().to_vec());
         let known =
@@ -229,7 +236,16 @@ impl Shared {
             ),
             (None, false) => match &page {
                 Some((status, body)) => (*status, body.as_str()),
-                None => (404, "404 page not found"),
+                None => match self.cluster.as_ref().and_then(|cluster| cluster.answer(&method, &path, &asked)) {
+                    // these are told by the cluster itself
+                    Some((_, None)) => return Ok(()),
+                    Some((status, Some(body))) => {
+                        respond(&mut stream, status, &body)?;
+                        stream.conn.send_close_notify();
+                        return stream.conn.complete_io(&mut stream.sock).map(|_| ());
+                    }
+                    None => (404, "404 page not found"),
+                },
             },
             (None, true) => match self.answer(&path) {
                 Answer::KillsRun => {
@@ -322,18 +338,4 @@ impl Shared {
         };
         Arc::new(builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(shown))))
     }
-}
-
-fn pair(certificate: &[u8], key: &[u8]) -> Option<Arc<CertifiedKey>> {
-    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().ok()?;
-    let key = PrivateKeyDer::from_pem_slice(key).ok()?;
-    CertifiedKey::from_der(chain, key, &ring::default_provider()).ok().map(Arc::new)
-}
-
-/// A certificate of a CA that nobody keeps, from an hour before `start`.
-fn in_memory(cn: &str, san: &str, start: DateTime<Utc>, ends: DateTime<Utc>) -> Arc<CertifiedKey> {
-    let from = start - Duration::hours(1);
-    let ca = Ca::new(&cn.replacen('@', "-ca@", 1), Algorithm::P256, from, ends);
-    let Pair { cert, key, .. } = ca.issue(&Spec::server(cn, &[san], from, ends));
-    pair(cert.as_bytes(), key.as_bytes()).unwrap()
 }

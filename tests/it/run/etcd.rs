@@ -92,7 +92,7 @@ fn a_stale_etcd_is_restarted_though_nothing_is_due() {
     let site = stale();
     let dry = run(&site, &["--dry-run", "--detailed-exitcode"]);
     assert_eq!((dry.code, dry.slept), (11, Duration::ZERO), "{}", dry.text());
-    let step = "  1. restart etcd, if its handshake is still stale after 90 s: serves another certificate";
+    let step = "  2. restart etcd, if its handshake is still stale after 90 s: serves another certificate";
     assert!(dry.out.contains(step), "{}", dry.out);
     assert_eq!(site.world.acts(), Vec::<String>::new());
     let ran = run_hastily(&site, &["--detailed-exitcode"]);

@@ -10,6 +10,7 @@ use k8s_certs_renew::files::Root;
 use k8s_certs_renew::host::Signals;
 use k8s_certs_renew::node::Overrides;
 use k8s_certs_renew::report::{Console, RunReport, Voice};
+use k8s_certs_renew::run::turning::Turns;
 use k8s_certs_renew::run::{Job, run as run_job};
 use k8s_certs_renew::settings::schedule::Wishes;
 use k8s_certs_renew::steps::Deadlines;
@@ -201,6 +202,7 @@ pub fn run_within(site: &Site, kubeadm_call: Duration) -> (RunReport, String) {
         clock: &clock,
         signals: &signals,
         deadlines: Deadlines { kubeadm_call, ..Deadlines::default() },
+        turns: Turns::default(),
     };
     let voice = Voice { text: true, quiet: false, verbose: false, color_out: false, color_err: false, width: None };
     let (mut out, mut err) = (Vec::new(), Vec::new());

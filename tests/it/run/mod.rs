@@ -14,6 +14,7 @@ mod etcd;
 mod faults;
 mod ground;
 mod half_written;
+mod hooks;
 mod images;
 mod json;
 mod kubeadm;
@@ -28,6 +29,7 @@ mod schedule;
 pub mod seen;
 mod settings;
 mod story;
+mod turns;
 mod waiting;
 
 use std::collections::BTreeMap;

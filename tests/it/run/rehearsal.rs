@@ -55,16 +55,16 @@ fn whatever_the_node_the_real_run_does_what_the_dry_run_said() {
     };
     let table: [(Site, &[&str], u8, usize); 11] = [
         (site(300), &[], 0, 0),
-        (site(5), &[], 10, 7),
-        (stacked(5), &[], 10, 8),
-        (site(300), &["--force", "--kubeconfig-copy", "none"], 10, 6),
-        (prepared(site(5), &|site| site.tree.remove(copy)), &[], 10, 7),
+        (site(5), &[], 10, 8),
+        (stacked(5), &[], 10, 9),
+        (site(300), &["--force", "--kubeconfig-copy", "none"], 10, 7),
+        (prepared(site(5), &|site| site.tree.remove(copy)), &[], 10, 8),
         (prepared(site(300), &|site| site.tree.remove(copy)), &[], 0, 0),
         (prepared(site(300), &outdated), &[], 10, 1),
-        (prepared(site(5), &owing), &[], 10, 4),
-        (prepared(site(5), &|site| site.tree.remove("/etc/kubernetes/ssl/front-proxy-ca.key")), &[], 25, 7),
-        (prepared(site(5), &|site| site.tree.remove("/etc/kubernetes/ssl/ca.key")), &[], 25, 4),
-        (prepared(site(5), &|site| site.tree.write("/etc/kubernetes/scheduler.conf", "users: [")), &[], 20, 6),
+        (prepared(site(5), &owing), &[], 10, 5),
+        (prepared(site(5), &|site| site.tree.remove("/etc/kubernetes/ssl/front-proxy-ca.key")), &[], 25, 8),
+        (prepared(site(5), &|site| site.tree.remove("/etc/kubernetes/ssl/ca.key")), &[], 25, 5),
+        (prepared(site(5), &|site| site.tree.write("/etc/kubernetes/scheduler.conf", "users: [")), &[], 20, 7),
     ];
     for (index, (site, args, code, count)) in table.iter().enumerate() {
         let (ended, taken) = rehearse_and_run(site, args);

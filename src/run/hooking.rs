@@ -1,0 +1,104 @@
+//! The hooks around a restart, and what of them the journal owes: a node that was taken out of a load balancer has to come back.
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::journal::Journal;
+use crate::report::{Console, Outcome};
+use crate::steps::restart::Restarted;
+use crate::turn::hooks::Phase;
+
+use super::walk::{Progress, Walk};
+
+impl Walk<'_> {
+    /// Restarts a component behind its hook; the journal knows of it before, so that a run that is killed leaves no node drained. What
+    /// was not taken down after all gets the hook after a restart at once.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn with_hooks(
+        &self,
+        component: &str,
+        journal: &mut Journal,
+        progress: &mut Progress<'_>,
+        console: &mut Console<'_>,
+        restart: impl FnOnce(&mut Console<'_>) -> Restarted,
+    ) -> Result<Restarted, Failure> {
+        let hooks = &self.job.turns.hooks;
+        if hooks.before.is_none() && hooks.after.is_none() {
+            return Ok(restart(console));
+        }
+        if !journal.turn.drained.iter().any(|one| one == component) {
+            journal.turn.drained.push(component.to_owned());
+            journal.write(&self.job.root, true).or_exit(Exit::State)?;
+        }
+        let restarted = match self.hook(Phase::Before, component, console) {
+            Ok(()) => restart(console),
+            Err(why) => Restarted::Deferred(format!("{why}; {component} is left running")),
+        };
+        if matches!(restarted, Restarted::Deferred(_)) {
+            self.after_restart(component, journal, progress, console)?;
+        }
+        Ok(restarted)
+    }
+
+    /// Runs the hook after a restart; why it failed, if it did. One that fails stays owed: the next run runs it again (23).
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn after_restart(
+        &self,
+        component: &str,
+        journal: &mut Journal,
+        progress: &mut Progress<'_>,
+        console: &mut Console<'_>,
+    ) -> Result<Option<String>, Failure> {
+        if !journal.turn.drained.iter().any(|one| one == component) {
+            return Ok(None);
+        }
+        if self.job.turns.hooks.after.is_none() && self.job.turns.hooks.before.is_none() {
+            console.warn(&format!(
+                "an earlier run has called a hook before the restart of {component}, and there is no --post-restart any more: see that its load balancer uses this node again"
+            ));
+        } else if let Err(why) = self.hook(Phase::After, component, console) {
+            console.error(&format!("{why}; the next run calls it again, and until then the node may be drained"));
+            progress.exits.push(Exit::Deferred);
+            return Ok(Some(why));
+        }
+        journal.turn.drained.retain(|one| one != component);
+        journal.write(&self.job.root, true).or_exit(Exit::State)?;
+        Ok(None)
+    }
+
+    /// Runs the hooks that an earlier run owes, but for what is still to be restarted. In all no longer than two hooks may take.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(super) fn owed_hooks(
+        &self,
+        journal: &mut Journal,
+        progress: &mut Progress<'_>,
+        console: &mut Console<'_>,
+    ) -> Result<Outcome, Failure> {
+        let begin = self.context.clock.since_boot();
+        let owed = |component: &String| journal.open.as_ref().is_some_and(|open| open.restart.contains(component));
+        let drained: Vec<String> = journal.turn.drained.iter().filter(|one| !owed(one)).cloned().collect();
+        let mut outcome = if drained.is_empty() { Outcome::NotReached } else { Outcome::Done };
+        for component in drained {
+            if self.context.clock.since_boot().saturating_sub(begin) >= self.context.deadlines.hook {
+                progress.exits.push(Exit::Deferred);
+                return Ok(Outcome::Deferred("the time for hooks is over".to_owned()));
+            }
+            if let Some(why) = self.after_restart(&component, journal, progress, console)? {
+                outcome = Outcome::Failed(why);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn hook(&self, phase: Phase, component: &str, console: &mut Console<'_>) -> Result<(), String> {
+        let hooks = &self.job.turns.hooks;
+        if hooks.run(phase, self.context.node_name, component, self.context.deadlines.hook)? {
+            console.detail(&format!("the {} hook for {component} has ended well", phase.word()));
+        }
+        Ok(())
+    }
+}
