@@ -33,9 +33,11 @@ use crate::report::check_report::{
     CheckReport, ComponentRow, Finding, JobFacts, Limits, Machine, Remain, Role, Status,
 };
 use crate::run::Job;
+use crate::run::look::node_name;
 use crate::run::survey::{Survey, survey};
 use crate::settings::armed::Armed;
 use crate::settings::schedule::{Schedule, pending_schedule, unknown};
+use crate::turn::glance::{Glance, glance};
 
 /// Looks at the node as a dry run of the job would, and judges all of it. Never fails: what cannot be known is a finding.
 ///
@@ -59,10 +61,13 @@ pub fn check(job: &Job<'_>, limits: Limits, also: &[PathBuf], textfile: Option<&
     report.zone = schedule.zone;
     let processes = Processes::read(&job.root);
     report.machine = machine(&node, processes.as_ref(), job.backup_dir);
-    let (survey, beyond) = std::thread::scope(|scope| {
+    let (survey, beyond, turn) = std::thread::scope(|scope| {
         let beyond = scope.spawn(|| beyond::look(&node, processes.as_ref(), job.deadlines.handshakes));
-        (survey(job, &node, processes.as_ref(), schedule), beyond.join().unwrap_or_default())
+        let turn = scope.spawn(|| turn(job, &node, processes.as_ref()));
+        let survey = survey(job, &node, processes.as_ref(), schedule);
+        (survey, beyond.join().unwrap_or_default(), turn.join().unwrap_or_default())
     });
+    report.turn = turn;
     let survey = match survey {
         Ok(survey) => survey,
         Err(failure) => {
@@ -137,6 +142,7 @@ fn empty(job: &Job<'_>, node: &Node) -> CheckReport {
         next_run: None,
         could_renew: None,
         job: JobFacts::default(),
+        turn: None,
         dates: None,
         findings: Vec::new(),
         kubelet: Vec::new(),
@@ -208,12 +214,23 @@ fn is_known(schedule: &Schedule) -> bool {
     !schedule.expressions.is_empty()
 }
 
+/// Whose turn it is to restart, where it matters. A cluster that is silent is told there, and is no finding: what is wrong with this
+/// node's own API server is said with its certificates.
+fn turn(job: &Job<'_>, node: &Node, processes: Option<&Processes>) -> Option<Glance> {
+    if !node.is_control_plane() {
+        return None;
+    }
+    let (journal, _) = Journal::read(&job.root);
+    glance(node, &node_name(node, processes), job.now, &journal.turn, job.deadlines.event)
+}
+
 fn job_facts(journal: &Journal) -> JobFacts {
     JobFacts {
         last_run: journal.last_run,
         last_success: journal.last_success,
         last_exit: journal.last_exit,
         last_duration: journal.last_duration_ms.map(std::time::Duration::from_millis),
+        last_waited: journal.turn.waited_ms.map(std::time::Duration::from_millis),
         restart_pending: journal.open.as_ref().map(|open| open.restart.clone()).unwrap_or_default(),
         timer_armed: None,
     }

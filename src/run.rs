@@ -10,6 +10,7 @@ mod rehearsal;
 mod renewing;
 pub(crate) mod restarting;
 pub mod survey;
+mod telling;
 pub mod turning;
 mod walk;
 
@@ -39,6 +40,7 @@ use crate::settings::schedule::Wishes;
 use crate::steps::preflight::{Tools, preflight};
 use crate::steps::renew::{Config, config};
 use crate::steps::{Context, Deadlines};
+use crate::turn::events::Events;
 
 use ahead::Ahead;
 use etcd::Weight;
@@ -143,15 +145,28 @@ fn attempt(job: &Job<'_>, console: &mut Console<'_>, report: &mut RunReport) -> 
         return Ok(());
     }
     let lock = if job.dry_run { None } else { Some(take_lock(&job.root)?) };
+    let mut events = None;
     let result = keep_clear_of_kubeadm(processes.as_ref().filter(|_| !job.dry_run))
         .and(schedule)
         .and_then(|schedule| survey(job, &node, processes.as_ref(), schedule))
-        .and_then(|survey| locked(job, (&node, processes.as_ref()), survey, lock.as_ref(), began, console, report));
+        .and_then(|survey| {
+            events = (!job.dry_run).then(|| events_of(job, &node, &survey));
+            locked(job, (&node, processes.as_ref()), survey, (lock.as_ref(), events.as_mut()), began, console, report)
+        });
     let exit = result.as_ref().map_or_else(|failure| failure.exit, |()| report.exit);
     if !job.dry_run && (result.is_err() || matches!(exit, Exit::Signal(_))) {
         remember_failure(job, exit, began);
     }
+    if let Some(events) = &mut events {
+        telling::ended(events, report, &result, job.clock, console);
+    }
     result
+}
+
+/// What the cluster is told.
+fn events_of<'a>(job: &Job<'_>, node: &'a Node, survey: &Survey) -> Events<'a> {
+    let peers = survey.journal.turn.peers.clone();
+    Events::new(node, &survey.found.node_name, job.now, job.deadlines.event, peers)
 }
 
 /// What only one run at a time may do; a dry run, which changes nothing, has no lock.
@@ -159,7 +174,7 @@ fn locked(
     job: &Job<'_>,
     (node, processes): (&Node, Option<&Processes>),
     survey: Survey,
-    lock: Option<&Lock>,
+    (lock, events): (Option<&Lock>, Option<&mut Events<'_>>),
     began: Duration,
     console: &mut Console<'_>,
     report: &mut RunReport,
@@ -206,6 +221,7 @@ fn locked(
             narrate::skip(console, report);
         }
         if !job.dry_run {
+            journal.turn.waited_ms = None;
             remember(job, &mut journal, &exits, began)?;
             if journal.turn.held {
                 turning::give_back_left(job, &context, console);
@@ -221,6 +237,8 @@ fn locked(
         return Ok(());
     }
     let files = backed_up(&found, &decision);
+    // of the last run, this one
+    journal.turn.waited_ms = None;
     let config = config(node, job.kubeadm_config);
     if let Config::Leave(why) = &config {
         console.warn(why);
@@ -228,6 +246,9 @@ fn locked(
     let mut ground = preflight(&context, &needs(job, &files, &decision), &job.tools)?;
     etcd::weigh(&mut ground, etcd::is_urgent(&found.inventory, &journal, job.now), Weight::of(job), console);
     narrate::images(console, &ground.images);
+    if let Some(events) = events {
+        telling::begins(events, report, job.clock, console);
+    }
     let walk = Walk { job, context, ground, config, files, found: &found, lock, began };
     exits.extend(walk.walk(&steps, journal, console, report)?);
     narrate::kubelet(console, &kubelet.1);

@@ -5,6 +5,8 @@
 //! long this node itself has seen it unchanged.
 
 pub mod door;
+pub mod events;
+pub mod glance;
 pub mod hooks;
 pub mod lease;
 pub mod others;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # docs/monitoring with the real programs: `tests/monitoring.sh PROGRAM`, as root, on Debian 12.
-# promtool reads the metrics and the rules, node_exporter the file, NRPE the plugin's lines, systemd the units. The packages are
+# promtool reads the metrics and the rules, node_exporter the file, NRPE the plugin's lines, systemd the units, jq the reports. The packages are
 # unpacked into a directory, not installed, so that none of their services starts.
 set -euo pipefail
 program=$(realpath "$1")
@@ -19,8 +19,8 @@ leave() {
 trap leave EXIT
 
 tools() {
-  local packages=(prometheus prometheus-node-exporter nagios-nrpe-server nagios-nrpe-plugin)
-  [ -e "$cache/complete" ] && return
+  local packages=(prometheus prometheus-node-exporter nagios-nrpe-server nagios-nrpe-plugin jq libjq1 libonig5)
+  [ -e "$cache/complete-with-jq" ] && return
   rm -rf "$cache"
   mkdir -p "$cache/root"
   (
@@ -31,7 +31,7 @@ tools() {
     }
     for package in *.deb; do dpkg-deb -x "$package" root; done
     rm ./*.deb
-    touch complete
+    touch complete-with-jq
   )
 }
 
@@ -161,9 +161,30 @@ units() {
   done
 }
 
+# The line of README.md that names the nodes which are not done, over a report of this program's, and that of a node which is.
+fleet() {
+  local line
+  mkdir "$work/reports"
+  verdict -o json >"$work/reports/a.json"
+  sed 's/"done": false/"done": true/; s/"node": "[^"]*"/"node": "well"/' "$work/reports/a.json" >"$work/reports/b.json"
+  grep -q '"done": true' "$work/reports/b.json"
+  line=$(sed -n 's/^    \(jq -r .*\)/\1/p' docs/monitoring/README.md)
+  echo "$line"
+  (
+    cd "$work/reports"
+    export PATH=$cache/root/usr/bin:$PATH LD_LIBRARY_PATH
+    LD_LIBRARY_PATH=$(dirname "$(find "$cache/root/usr/lib" -name 'libjq.so.1')")
+    bash -euc "$line" >"$work/not-done"
+  )
+  cat "$work/not-done"
+  [ "$(grep -vc '^  ' "$work/not-done")" = 1 ]
+  grep -q '^  ' "$work/not-done"
+  if grep -q well "$work/not-done"; then return 1; fi
+}
+
 tools
 node
-for part in rules metrics collector nrpe units; do
+for part in rules metrics collector nrpe units fleet; do
   echo "-- $part"
   $part
 done

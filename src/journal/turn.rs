@@ -13,6 +13,9 @@ pub struct Turn {
     /// Whom the last run waited for in vain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<TurnSeen>,
+    /// How long the last run waited for its turn, in milliseconds; none where it took none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
     /// Whether a run has taken the turn, and is not known to have given it back.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,

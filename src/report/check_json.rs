@@ -3,7 +3,10 @@
 
 use serde_json::{Value, json};
 
+use crate::turn::glance::Glance;
+
 use super::check_report::{CheckReport, ComponentRow, JobFacts, Remain, Row};
+use super::done;
 use super::json::{API_VERSION, certificate, component, decision, kubelet, schedule, time};
 
 /// The report as JSON. The same report gives the same bytes.
@@ -11,6 +14,7 @@ pub fn check(report: &CheckReport) -> Value {
     let rows = |authorities: bool| -> Vec<Value> {
         report.rows.iter().filter(|row| row.is_authority == authorities).map(|row| self::row(row, report)).collect()
     };
+    let to_do = done::to_do(report);
     json!({
         "apiVersion": API_VERSION,
         "kind": "CertificateReport",
@@ -34,6 +38,9 @@ pub fn check(report: &CheckReport) -> Value {
             "obstacles": could.obstacles,
         })),
         "job": job(&report.job),
+        "turn": report.turn.as_ref().map(turn),
+        "done": to_do.as_ref().map(Vec::is_empty),
+        "toDo": to_do.unwrap_or_default(),
         "components": report.components.iter().map(used).collect::<Vec<_>>(),
         "findings": report.findings.iter().map(|finding| json!({
             "status": finding.status.as_str(),
@@ -60,8 +67,20 @@ fn job(job: &JobFacts) -> Value {
         "lastSuccess": job.last_success.map(time),
         "lastExitCode": job.last_exit,
         "lastDurationSeconds": job.last_duration.map(|took| took.as_secs_f64()),
+        "lastWaitedSeconds": job.last_waited.map(|waited| waited.as_secs()),
         "restartPending": job.restart_pending,
         "timerArmed": job.timer_armed,
+    })
+}
+
+fn turn(turn: &Glance) -> Value {
+    let holder = turn.holder.as_ref();
+    json!({
+        "held": turn.held(),
+        "holder": holder.map(|holder| holder.node.clone()),
+        "since": holder.and_then(|holder| holder.since).map(time),
+        "others": turn.others.map(|others| json!({ "ready": others.ready, "of": others.of })),
+        "unseen": turn.unseen,
     })
 }
 

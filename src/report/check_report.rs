@@ -10,6 +10,7 @@ use crate::evidence::{Component, Verdict};
 use crate::files::Usage;
 use crate::inventory::Certificate;
 use crate::settings::schedule::Schedule;
+use crate::turn::glance::Glance;
 use chrono_tz::Tz;
 
 /// How something stands, by the convention of monitoring plugins. In order of how bad it is.
@@ -91,6 +92,9 @@ pub struct CheckReport {
     pub could_renew: Option<CouldRenew>,
     /// What the journal knows of the job.
     pub job: JobFacts,
+    /// The turn, and the other control-plane nodes, as the API tells; none on a node that is no control plane, and where there is no API
+    /// to ask.
+    pub turn: Option<Glance>,
     /// Where a certificate has expired or is not yet valid: whether that is the clock's fault, and what to do.
     pub dates: Option<Dates>,
     /// What has to be said, the worst first.
@@ -311,6 +315,8 @@ pub struct JobFacts {
     pub last_exit: Option<u8>,
     /// How long it then took.
     pub last_duration: Option<Duration>,
+    /// How long it then waited for its turn; none where it took none.
+    pub last_waited: Option<Duration>,
     /// Components that an earlier run was to restart and did not see back.
     pub restart_pending: Vec<String>,
     /// Whether systemd starts it by itself, as far as unit files tell; none where they cannot be read.

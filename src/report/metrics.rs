@@ -12,7 +12,7 @@ use crate::evidence::Verdict;
 use crate::inventory::Kind;
 
 use super::check_report::{CheckReport, KubeletState, Row, Status};
-use super::words;
+use super::{done, words};
 
 /// What every name begins with.
 const NAMESPACE: &str = "k8s_certs_renew";
@@ -37,6 +37,7 @@ impl Metrics {
     fn all(&self, report: &CheckReport) -> prometheus::Result<String> {
         self.node(report)?;
         self.job(report)?;
+        self.turn(report)?;
         self.certificates(&report.rows)?;
         self.components(report)?;
         self.kubelet(&report.kubelet)?;
@@ -63,6 +64,8 @@ impl Metrics {
         self.some("last_exit_code", help, job.last_exit.map(f64::from))?;
         let took = job.last_duration.map(|took| took.as_secs_f64());
         self.some("last_duration_seconds", "How long the job then took.", took)?;
+        let help = "Whether nothing is due, stale or owed, and the last run ended well (1), or not (0); of control-plane nodes.";
+        self.some("done", help, done::to_do(report).map(|to_do| truth(to_do.is_empty())))?;
         let help = "Whether the timer's unit files are there, not masked, and enabled (1), or not (0).";
         self.some("timer_armed", help, job.timer_armed.map(truth))?;
         let help =
@@ -84,6 +87,26 @@ impl Metrics {
         self.some("threshold_timestamp_seconds", help, threshold.at().map(seconds))?;
         let buffer = f64::from(threshold.days_buffer) * 86_400.0;
         self.one("buffer_seconds", "How long a certificate must outlast the latest start (--days-buffer).", buffer)
+    }
+
+    fn turn(&self, report: &CheckReport) -> prometheus::Result<()> {
+        let help = "How long the last run waited for its turn; no sample where it took none.";
+        self.some("turn_waited_seconds", help, report.job.last_waited.map(|waited| waited.as_secs_f64()))?;
+        let Some(turn) = &report.turn else { return Ok(()) };
+        self.some("turn_held", "Whether this node has the turn to restart (1) or not (0).", turn.held().map(truth))?;
+        let holder = turn.holder.as_ref();
+        let help = "The node that has the turn to restart; always 1.";
+        let samples = holder.map(|holder| (vec![holder.node.as_str()], 1.0));
+        self.labelled("turn_holder_info", help, &["node"], samples)?;
+        let help = "When the turn was taken, by the clock of the node that has it.";
+        let since = holder.and_then(|holder| holder.since).map(seconds);
+        self.some("turn_acquired_timestamp_seconds", help, since)?;
+        let help = "API servers of the other control-plane nodes, by whether they are ready.";
+        let samples = turn.others.into_iter().flat_map(|others| {
+            [("ready", others.ready), ("not_ready", others.of - others.ready)]
+                .map(|(state, count)| (vec![state], count as f64))
+        });
+        self.labelled("other_api_servers", help, &["state"], samples)
     }
 
     fn certificates(&self, rows: &[Row]) -> prometheus::Result<()> {

@@ -5,6 +5,7 @@ pub mod check_json;
 pub mod check_report;
 pub mod check_table;
 pub mod console;
+pub mod done;
 pub mod json;
 pub mod metrics;
 pub mod nagios;

@@ -42,16 +42,20 @@ pub fn look(node: &Node, processes: Option<&Processes>, copies: &[PathBuf], now:
         .iter()
         .map(|path| CopyFact { path: path.clone(), standing: standing(judge(&node.root, &source, path, &cas)) })
         .collect();
-    let kubelet = processes.and_then(Processes::find_kubelet);
-    let hostname = kubelet.as_ref().and_then(|kubelet| flag(&kubelet.argv, "--hostname-override"));
     Found {
         half_written: Vec::new(),
         readers: readers(node, &inventory),
         copies,
         cas,
-        node_name: node.node_name(hostname),
+        node_name: node_name(node, processes),
         inventory,
     }
+}
+
+/// The node's name, as its kubelet has it, where that runs.
+pub fn node_name(node: &Node, processes: Option<&Processes>) -> String {
+    let kubelet = processes.and_then(Processes::find_kubelet);
+    node.node_name(kubelet.as_ref().and_then(|kubelet| flag(&kubelet.argv, "--hostname-override")))
 }
 
 /// The certificates of a node.

@@ -130,6 +130,8 @@ impl<'a> Walk<'a> {
                 ended
             }
         };
+        let waited = progress.party.as_ref().map(|party| party.outcome.waited);
+        journal.turn.waited_ms = waited.map(|waited| u64::try_from(waited.as_millis()).unwrap_or(u64::MAX));
         // nothing is taken down any more
         let ended = match (ended, self.context.signals.received()) {
             (Ended::Go, Some(number)) => Ended::Signal(number),

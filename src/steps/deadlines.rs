@@ -56,6 +56,8 @@ pub struct Deadlines {
     pub others: Duration,
     /// One connection to an API server, its answer included.
     pub api: Duration,
+    /// One Event, and one look at whose turn it is for a report: whoever does not answer.
+    pub event: Duration,
     /// One hook before or after a restart (`--hook-timeout`).
     pub hook: Duration,
 }
@@ -84,6 +86,7 @@ impl Default for Deadlines {
             turn: Duration::from_secs(30 * 60),
             others: Duration::from_secs(30),
             api: Duration::from_secs(3),
+            event: Duration::from_secs(2),
             hook: Duration::from_secs(2 * 60),
         }
     }
@@ -99,9 +102,11 @@ impl Deadlines {
         let renewal = self.renewal + self.kubeadm_call;
         // hooks that an earlier run owes; a look at whose turn it is, begun just before the time for it ends, and what was taken in vain
         let turn = self.hook * 2 + self.turn + self.look() + self.given_back();
-        // the look for the metrics, at the end: all of that once more, and handshakes, which take less than a probe
-        let metrics = asked + self.members() + self.probe;
-        runtime + self.members() + renewal + turn + self.holding() + metrics
+        // the look for the metrics, at the end: all of that once more, handshakes, which take less than a probe, and whose turn it is
+        let metrics = asked + self.members() + self.probe + self.event;
+        // at the start and at the end
+        let events = self.event * 2;
+        runtime + self.members() + renewal + turn + self.holding() + events + metrics
     }
 
     /// The longest that a run has the turn: from its taking, over the last restart that is begun just before the time for restarts ends,

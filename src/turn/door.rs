@@ -29,6 +29,8 @@ pub struct Door<'a> {
     node: &'a Node,
     now: DateTime<Utc>,
     deadline: Duration,
+    /// By when everything has to be answered, if that is to be.
+    ends: Option<Deadline>,
     /// Where the other API servers were when they were last seen.
     pub peers: Vec<SocketAddr>,
     /// Whether the node's own API server gave any answer to the last question; none where it was not asked.
@@ -58,7 +60,12 @@ pub struct Key {
 impl<'a> Door<'a> {
     /// The door of this node. `now` is what dates are judged by, `deadline` that of each connection, `peers` what the journal knows.
     pub fn new(node: &'a Node, now: DateTime<Utc>, deadline: Duration, peers: Vec<SocketAddr>) -> Self {
-        Self { node, now, deadline, peers, own_answers: None, last: None }
+        Self { node, now, deadline, ends: None, peers, own_answers: None, last: None }
+    }
+
+    /// From now on everything is over by then, whoever does not answer.
+    pub fn until(&mut self, ends: Deadline) {
+        self.ends = Some(ends);
     }
 
     /// Whether there may be an API server to ask. On another root than `/` only a node that shows its processes is alive.
@@ -91,13 +98,24 @@ impl<'a> Door<'a> {
         self.now
     }
 
-    /// The deadline of each connection.
+    /// The deadline of each connection. Of what is left no more than half: to look at a server takes two.
     pub fn deadline(&self) -> Duration {
-        self.deadline
+        self.ends.map_or(self.deadline, |ends| self.deadline.min(left(ends) / 2))
     }
 
     /// Asks for an object, one API server after another until one gives an answer that can be used.
     pub fn get(&mut self, path: &str) -> Reply {
+        self.asked(Method::Get, path, "")
+    }
+
+    /// Creates an object that does no harm if it is created twice, by one API server after another until one gives an answer that can be
+    /// used; [`Reply::Conflict`] where it is there already.
+    pub fn create_anywhere(&mut self, path: &str, object: &Value) -> Reply {
+        self.asked(Method::Post, path, &object.to_string())
+    }
+
+    fn asked(&mut self, method: Method, path: &str, json: &str) -> Reply {
+        let ends = self.ends.unwrap_or_else(|| Deadline::after(self.deadline * SERVERS));
         let key = self.key();
         let own = self.own();
         let asked_own = !own.is_empty();
@@ -109,13 +127,12 @@ impl<'a> Door<'a> {
                 all.push(*addr);
             }
         }
-        let ends = Deadline::after(self.deadline * SERVERS);
         for addr in all {
             if ends.left().is_none() {
                 states.push("the others were not asked, as the time was over".to_owned());
                 break;
             }
-            match self.ask(addr, &key, path) {
+            match self.ask(addr, &key, (method, path, json), ends) {
                 Ok(reply) => {
                     self.own_answers = self.own_answers.map(|before| before || own.contains(&addr));
                     return reply;
@@ -143,8 +160,15 @@ impl<'a> Door<'a> {
 
     /// # Errors
     /// What it does instead of giving an answer that can be used.
-    fn ask(&mut self, addr: SocketAddr, key: &Key, path: &str) -> Result<Reply, State> {
-        let leaf = shown(addr, &key.judge, self.deadline)?;
+    fn ask(
+        &mut self,
+        addr: SocketAddr,
+        key: &Key,
+        (method, path, json): (Method, &str, &str),
+        ends: Deadline,
+    ) -> Result<Reply, State> {
+        let deadline = || self.deadline.min(left(ends));
+        let leaf = shown(addr, &key.judge, deadline())?;
         let mut state = State { there: true, why: String::new(), refused: None };
         let anonymous = key.logins.is_empty().then_some(None);
         for identity in key.logins.iter().map(Some).chain(anonymous) {
@@ -153,7 +177,7 @@ impl<'a> Door<'a> {
                 leaf: leaf.clone(),
                 identity: identity.cloned(),
             };
-            let (status, body) = match way.send(Method::Get, path, "", self.deadline) {
+            let (status, body) = match way.send(method, path, json, deadline()) {
                 Ok(answer) => answer,
                 Err(why) => return Err(State { why: format!(": {why}"), ..state }),
             };
@@ -172,6 +196,7 @@ impl<'a> Door<'a> {
                     self.last = Some(way);
                     return Ok(Reply::Absent);
                 }
+                409 => return Ok(Reply::Conflict),
                 401 => {
                     let who = if way.identity.is_some() { "the login of admin.conf" } else { "a stranger" };
                     state.why = format!(" answers 401 to {who}");
@@ -208,6 +233,10 @@ impl<'a> Door<'a> {
             Ok((status, _)) => Reply::Lost(format!("{addr} answers {status}")),
         }
     }
+}
+
+fn left(ends: Deadline) -> Duration {
+    ends.left().unwrap_or_default()
 }
 
 /// What an API server does instead of giving an answer that can be used.

@@ -97,6 +97,11 @@ impl Lease {
         })
     }
 
+    /// When it was taken, by the clock of the node that did: for people to read.
+    pub fn acquired(&self) -> Option<DateTime<Utc>> {
+        self.object["spec"]["acquireTime"].as_str()?.parse().ok()
+    }
+
     /// The node that holds it, if any.
     pub fn node(&self) -> Option<&str> {
         self.holder.as_deref().map(node_of)

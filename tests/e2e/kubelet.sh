@@ -325,8 +325,8 @@ a_worker_judges_what_it_can_see() {
   rotating_kubelet
   pid=$(cut -d ' ' -f 1 /run/k8s-cluster/kubelet1.pid)
   mkdir -p "$tree/etc/kubernetes" "$tree/var/lib/kubelet" "$tree/proc/$pid"
-  on_node cp $conf "$tree/etc/kubernetes/"
-  on_node cp -r $own /var/lib/kubelet/config.yaml "$tree/var/lib/kubelet/"
+  on_node cp -p $conf "$tree/etc/kubernetes/"
+  on_node cp -rp $own /var/lib/kubelet/config.yaml "$tree/var/lib/kubelet/"
   for file in stat comm cmdline; do cat "/proc/$pid/$file" >"$tree/proc/$pid/$file"; done
   run 0 kubelet check --root "$tree"
   says "$output" "renewals of this node's client certificate: granted"

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/k8s-certs-renew";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints/kubernetes";
+const EVENTS: &str = "/api/v1/namespaces/kube-system/events";
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 
 /// The objects, the same for all who have it.
@@ -29,6 +30,12 @@ pub struct Objects {
     pub lease_says: Option<(u16, String)>,
     /// For the next writes, the last first: whether it is done before the connection breaks off.
     pub lose: Vec<bool>,
+    /// Every Event that was created.
+    pub events: Vec<Value>,
+    /// In place of every answer about Events: this status.
+    pub events_say: Option<u16>,
+    /// What begins so is answered by nothing at all: `POST /api/v1/namespaces/kube-system/events`, or `GET`.
+    pub hangs: Option<&'static str>,
     /// In place of every answer but health: this status.
     pub refuses: Option<u16>,
     /// Who had the Lease, one after another; empty where it was given back.
@@ -71,15 +78,22 @@ impl Cluster {
 
     /// The answer to a request; no body where the connection breaks off. None for a page that it does not know.
     pub fn answer(&self, method: &str, path: &str, body: &[u8]) -> Option<(u16, Option<String>)> {
-        self.edit(|objects| {
-            let bare = path.split('?').next().unwrap_or_default();
-            let known = [LEASE, LEASES, ENDPOINTS, PODS].contains(&bare);
-            if !known {
-                return None;
-            }
-            objects.asked.push(format!("{method} {bare}"));
-            Some(objects.answer(method, bare, body))
-        })
+        let bare = path.split('?').next().unwrap_or_default();
+        let known = [LEASE, LEASES, ENDPOINTS, PODS, EVENTS].contains(&bare);
+        if !known {
+            return None;
+        }
+        let asked = format!("{method} {bare}");
+        let hangs = self.edit(|objects| {
+            objects.asked.push(asked.clone());
+            objects.hangs.is_some_and(|what| asked.starts_with(what))
+        });
+        if hangs {
+            // longer than anybody waits
+            std::thread::sleep(std::time::Duration::from_secs(10));
+            return Some((0, None));
+        }
+        Some(self.edit(|objects| objects.answer(method, bare, body)))
     }
 }
 
@@ -110,9 +124,29 @@ impl Objects {
                 let items: Vec<Value> = self.pods.iter().map(pod).collect();
                 (200, Some(json!({ "kind": "PodList", "metadata": {}, "items": items }).to_string()))
             }
+            ("POST", EVENTS) => self.create_event(&serde_json::from_slice(body).unwrap()),
             ("POST", LEASES) | ("PUT", LEASE) => self.write(method == "POST", serde_json::from_slice(body).unwrap()),
             _ => status_object(405),
         }
+    }
+
+    /// As a real API server judges it (kube-apiserver 1.20 and 1.36, `legacyValidateEvent`).
+    fn create_event(&mut self, event: &Value) -> (u16, Option<String>) {
+        if let Some(status) = self.events_say {
+            return status_object(status);
+        }
+        let said = |key: &str| event[key].as_str().is_some_and(|text| !text.is_empty());
+        let is_whole =
+            ["eventTime", "reportingComponent", "reportingInstance", "action", "reason"].into_iter().all(said);
+        let fits = event["message"].as_str().is_some_and(|text| text.len() <= 1024);
+        if !is_whole || !fits || event["metadata"]["namespace"] != "kube-system" {
+            return status_object(422);
+        }
+        if self.events.iter().any(|other| other["metadata"]["name"] == event["metadata"]["name"]) {
+            return status_object(409);
+        }
+        self.events.push(event.clone());
+        (201, Some(event.to_string()))
     }
 
     fn write(&mut self, create: bool, object: Value) -> (u16, Option<String>) {

@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::report::check_report::{CheckReport, ComponentRow, CouldRenew, Machine, NextRun, Role, Status};
 use crate::report::words::{span, tame};
 use crate::settings::schedule::Schedule;
+use crate::turn::glance::{Glance, Holder};
 
 use super::text::{moment, wrap};
 use super::{Look, paint};
@@ -69,6 +70,7 @@ fn job(report: &CheckReport) -> Vec<(&'static str, String)> {
     said.push(("a run now", now(report)));
     said.extend(report.could_renew.as_ref().map(|could| ("could renew", could_renew(could))));
     said.push(("last run", last(report)));
+    said.extend(report.turn.as_ref().and_then(|seen| turn(report, seen)).map(|text| ("turn", text)));
     if !report.job.restart_pending.is_empty() {
         said.push(("owed", format!("a restart of {}", report.job.restart_pending.join(", "))));
     }
@@ -180,6 +182,29 @@ fn acts(renew: &[String], restart: &[String], copy: &[String]) -> String {
         acts.push(format!("update {}", copy.join(", ")));
     }
     acts.join("; ")
+}
+
+/// Of several control-plane nodes, who has the turn to restart, and how many of the others are ready; nothing on a single one.
+fn turn(report: &CheckReport, seen: &Glance) -> Option<String> {
+    if !seen.is_shared {
+        return None;
+    }
+    let mut parts = Vec::new();
+    if let Some(why) = &seen.unseen {
+        parts.push(format!("cannot be seen: {why}"));
+    } else {
+        let since =
+            |holder: &Holder| holder.since.map(|at| format!(" since {}", moment(at, report.zone))).unwrap_or_default();
+        parts.push(match &seen.holder {
+            Some(holder) if holder.is_own => format!("this node has it{}", since(holder)),
+            Some(holder) => format!("node '{}' has it{}", holder.node, since(holder)),
+            None => "nobody has it".to_owned(),
+        });
+    }
+    parts.extend(seen.others.map(|others| format!("other API servers ready: {} of {}", others.ready, others.of)));
+    let waited = report.job.last_waited.filter(|waited| waited.as_secs() > 0);
+    parts.extend(waited.map(|waited| format!("the last run waited {} s", waited.as_secs())));
+    Some(parts.join("; "))
 }
 
 fn last(report: &CheckReport) -> String {

@@ -11,6 +11,7 @@ mod settings;
 mod starts;
 pub mod states;
 mod table;
+pub mod turn;
 mod whole;
 
 use std::ffi::OsString;

@@ -9,11 +9,13 @@ use k8s_certs_renew::report::metrics;
 use super::{approve, samples, value};
 use crate::check::check;
 use crate::check::states::{ALL, LAST_RUN, fresh, half_readable, now, stale};
+use crate::check::turn::shared;
 use crate::support::pki::at;
 
-/// Each state, as metrics.
+/// Each state, as metrics, and a node that is one of several.
 pub fn of_all() -> Vec<(&'static str, String)> {
-    ALL.into_iter().map(|(name, make)| (name, check(&make(), &["-o", "prometheus"]).out)).collect()
+    let all = ALL.into_iter().map(|(name, make)| (name, check(&make(), &["-o", "prometheus"]).out));
+    all.chain([("shared", shared().check(&["-o", "prometheus"]).out)]).collect()
 }
 
 #[test]
@@ -92,6 +94,7 @@ fn report(rows: Vec<Row>) -> CheckReport {
         next_run: None,
         could_renew: None,
         job: JobFacts { restart_pending: vec!["kube-\"x\"".to_owned()], ..JobFacts::default() },
+        turn: None,
         dates: None,
         findings: Vec::new(),
         kubelet: Vec::new(),

@@ -11,6 +11,7 @@ mod crash;
 mod cut_off;
 mod disks;
 mod etcd;
+mod events;
 mod faults;
 mod ground;
 mod half_written;

@@ -33,7 +33,7 @@ fn cluster(site: &Site) -> &Cluster {
 }
 
 /// Another control-plane node's API server, with a certificate of its own; its process is this node's etcd, which is left alone here.
-fn peer(site: &Site, node: &str) -> TlsServer {
+pub fn peer(site: &Site, node: &str) -> TlsServer {
     let (ca, spec) = site.tree.spec("apiserver", now() + days(300));
     let pair = ca.issue(&spec);
     for (name, text) in [("crt", pair.cert), ("key", pair.key)] {
