@@ -42,6 +42,8 @@ host() { # NODE: its directories, and the interpreter that enters it
   cp -a /usr/local/bin/{kubeadm,kubelet,kubectl,crictl} "$work/node$1/usr/local/bin/"
   cat >"$work/python$1" <<END
 #!/bin/bash
+# what runs on the node already, as a job in the background does, is not to enter it again
+[ -z "\${NODE_ENTERED:-}" ] || exec /usr/bin/python3 "\$@"
 exec "$here/cluster.sh" exec -n $1 unshare --mount --propagation private "$work/enter" $1 "\$@"
 END
   chmod +x "$work/python$1"
@@ -57,7 +59,7 @@ for directory in ${own[*]}; do mount --bind "$work/node\$node\$directory" "\$dir
 [ ! -d /run/systemd ] || mount -t tmpfs none /run/systemd
 mount --bind /tmp /tmp
 mount -o remount,ro,bind /
-exec /usr/bin/python3 "\$@"
+NODE_ENTERED=\$node exec /usr/bin/python3 "\$@"
 END
   chmod +x "$work/enter"
   host 1

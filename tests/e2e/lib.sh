@@ -1,7 +1,9 @@
 # shellcheck shell=bash
-# What a test asks of a real node, and how it says what it found. Sourced by run.sh and measure.sh.
+# What a test asks of a real node, and how it says what it found. Sourced by run.sh, ha.sh and measure.sh.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+node=1 # the one that is asked, of several
+program='' logs='' # the one under test, and where what it says is kept: the caller's
 output=/dev/null # what the program's last run has said
 components=(kube-apiserver kube-controller-manager kube-scheduler)
 
@@ -19,7 +21,40 @@ variant() { # host|stacked
   esac
 }
 
-on_node() { "$here/cluster.sh" exec -n 1 "$@"; }
+on_node() { "$here/cluster.sh" exec -n "$node" "$@"; }
+
+# Runs the program on the node and demands its exit code.
+run() { # CODE ARG...
+  local expected=$1 code=0
+  shift
+  on_node "$program" "$@" >"$output" 2>&1 </dev/null || code=$?
+  ended "$expected" "$code" "$@"
+}
+
+ended() { # EXPECTED CODE ARG...
+  local expected=$1 code=$2
+  shift 2
+  printf '$ k8s-certs-renew %s\n%s\n(exit %s)\n' "$*" "$(cat "$output")" "$code"
+  equal "exit code of k8s-certs-renew $*" "$expected" "$code"
+}
+
+within() { # SECONDS CMD...
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    ((SECONDS < end)) || return 1
+    sleep 0.2
+  done
+}
+
+# By the kernel's word (adjtimex(2)): the largest error is below 16 seconds.
+clock_is_synchronised() {
+  /usr/bin/python3 -c '
+import ctypes, struct, sys
+timex = ctypes.create_string_buffer(512)
+ctypes.CDLL(None).adjtimex(timex)
+sys.exit(struct.unpack_from("@IlllIlllll", timex)[3] >= 16_000_000)'
+}
 
 # --- what is on disk
 
@@ -83,7 +118,7 @@ state() {
 
 # Ids of a component's sandboxes that run; one, when all is well.
 sandbox() { # COMPONENT
-  on_node crictl pods --name "^$1-node1\$" --namespace '^kube-system$' --state ready -q
+  on_node crictl pods --name "^$1-node$node\$" --namespace '^kube-system$' --state ready -q
 }
 
 # Names a sandbox, whatever its state.
@@ -198,4 +233,63 @@ in_use() {
   [ "$ETCD" = host ] || equal "the serial that etcd serves" "$(serial etcd-server)" "$(served_serial 2379)"
   equal "the serial in /root/.kube/config" "$(serial admin.conf)" "$(serial admin.conf /root/.kube/config)"
   on_node kubectl --kubeconfig /root/.kube/config get nodes >/dev/null || fail "kubectl with /root/.kube/config does not work"
+}
+
+# Sets `before` (serials) and `old` (component -> sandbox; of etcd the container, as it keeps its sandbox).
+declare -A old
+remember() {
+  local component
+  before=$(serials)
+  for component in "${components[@]}"; do old[$component]=$(sandbox "$component"); done
+  old[etcd]=$(container etcd)
+}
+
+all_restarted_and_working() {
+  local component
+  for component in "${components[@]}"; do restarted "$component" "${old[$component]}"; done
+  works kube-controller-manager
+  works kube-scheduler
+  # it is restarted for nothing, since it reads its files again
+  equal "the container of etcd" "${old[etcd]}" "$(container etcd)"
+}
+
+not_restarted() { # COMPONENT...
+  local component
+  for component in "$@"; do equal "$component: its sandbox" "${old[$component]}" "$(sandbox "$component")"; done
+}
+
+# --- scenarios
+
+passed=0 failed=0
+finish() {
+  local code=$?
+  keep_logs
+  if [ "$failed" = 0 ] && [ "$code" = 0 ]; then
+    rm -rf "$logs"
+  else
+    echo "logs are kept in $logs"
+  fi
+  [ -n "${KEEP_CLUSTER:-}" ] || "$here/cluster.sh" down
+}
+
+keep_logs() { cp -rT /var/log/k8s-cluster "$logs/cluster-${ETCD:-}" 2>/dev/null || true; }
+
+play() { # SCENARIO
+  local name=$1 what="${1//_/ } (etcd: $ETCD)" start=$SECONDS code log
+  log=$logs/$name-$ETCD.log
+  set +e # a scenario ends at its first failure; a subshell in a condition would not
+  (
+    set -e
+    "$name"
+  ) >"$log" 2>&1
+  code=$?
+  set -e
+  if [ $code = 0 ]; then
+    passed=$((passed + 1))
+    echo "PASS $what ($((SECONDS - start)) s)"
+  else
+    failed=$((failed + 1))
+    echo "FAIL $what ($((SECONDS - start)) s)"
+    sed 's/^/    /' "$log"
+  fi
 }

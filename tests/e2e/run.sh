@@ -6,7 +6,7 @@
 #
 # Builds what the clusters need (first time: 5 minutes); starts each, plays its scenarios, takes it down. One line a scenario;
 # the output of those that failed is shown and kept, with the clusters' logs. ETCD=host or ETCD=stacked plays on that cluster
-# alone; KEEP_CLUSTER=1 leaves the last one up. NODES=3 ETCD=stacked adds what wants an etcd with a quorum.
+# alone; KEEP_CLUSTER=1 leaves the last one up. What wants several nodes is in ha.sh.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -23,21 +23,6 @@ skip_line='## Skip cert renew and K8S container restart, since all residualTimes
 for variable in ${!K8S_CERTS_RENEW_@}; do unset "$variable"; done # the defaults are under test
 
 # --- helpers
-
-# Runs the program on the node and demands its exit code.
-run() { # CODE ARG...
-  local expected=$1 code=0
-  shift
-  on_node "$program" "$@" >"$output" 2>&1 </dev/null || code=$?
-  ended "$expected" "$code" "$@"
-}
-
-ended() { # EXPECTED CODE ARG...
-  local expected=$1 code=$2
-  shift 2
-  printf '$ k8s-certs-renew %s\n%s\n(exit %s)\n' "$*" "$(cat "$output")" "$code"
-  equal "exit code of k8s-certs-renew $*" "$expected" "$code"
-}
 
 # Starts the program on the node and returns when its output holds the words; `job` is its pid.
 begin() { # WORDS ARG...
@@ -61,29 +46,6 @@ prepare() { # DAYS
   "$here/cluster.sh" age "$1"
 }
 
-# Sets `before` (serials) and `old` (component -> sandbox; of etcd the container, as it keeps its sandbox).
-declare -A old
-remember() {
-  local component
-  before=$(serials)
-  for component in "${components[@]}"; do old[$component]=$(sandbox "$component"); done
-  old[etcd]=$(container etcd)
-}
-
-all_restarted_and_working() {
-  local component
-  for component in "${components[@]}"; do restarted "$component" "${old[$component]}"; done
-  works kube-controller-manager
-  works kube-scheduler
-  # it is restarted for nothing, since it reads its files again
-  equal "the container of etcd" "${old[etcd]}" "$(container etcd)"
-}
-
-not_restarted() { # COMPONENT...
-  local component
-  for component in "$@"; do equal "$component: its sandbox" "${old[$component]}" "$(sandbox "$component")"; done
-}
-
 skips() {
   local first
   first=$(state)
@@ -105,7 +67,6 @@ is() { [[ $(verdict "$1") = "$2: "*"${3:-}"* ]]; } # COMPONENT VERDICT [WORDS]
 judged() { # COMPONENT VERDICT [WORDS]
   is "$@" || fail "$1: expected to be '$2' (${3:-whatever the reason}), is '$(verdict "$1")'"
 }
-
 
 # kubeadm that ends its caller, by SIGKILL, as soon as it has done its work.
 deadly_kubeadm() {
@@ -137,28 +98,10 @@ renew_by_hand() { # NAME
   on_node kubeadm certs renew "$1" "${config[@]}" >/dev/null
 }
 
-within() { # SECONDS CMD...
-  local end=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    ((SECONDS < end)) || return 1
-    sleep 0.2
-  done
-}
-
 healthy() { [ "$(on_node curl -sk --max-time 2 "https://127.0.0.1:$1/healthz")" = ok ]; } # PORT
 
 # While kubelet is about to start a container in the very sandbox, containerd refuses to remove it.
 pod_removed() { on_node crictl -t 60s rmp -f "$1" || ! sandbox_exists "$1"; } # SANDBOX
-
-# By the kernel's word (adjtimex(2)): the largest error is below 16 seconds.
-clock_is_synchronised() {
-  /usr/bin/python3 -c '
-import ctypes, struct, sys
-timex = ctypes.create_string_buffer(512)
-ctypes.CDLL(None).adjtimex(timex)
-sys.exit(struct.unpack_from("@IlllIlllll", timex)[3] >= 16_000_000)'
-}
 
 # --- scenarios
 
@@ -523,32 +466,6 @@ a_static_pod_etcd_is_restarted_when_asked() {
   skips
 }
 
-# A restart that goes wrong would cost the cluster its quorum. On three nodes only (NODES=3).
-while_another_etcd_member_is_down_nothing_is_restarted() {
-  prepare 5
-  remember
-  trap 'start_other_member || true' EXIT # of the scenario
-  on_other_node mv /etc/kubernetes/manifests/etcd.yaml /etc/kubernetes/etcd.yaml
-  within 60 other_member_is_gone || fail "etcd of node2 does not end"
-  run 23 run
-  says "$output" "etcd member 'node2' is not healthy"
-  renewed "$before" "${leaves[@]}"
-  not_restarted "${components[@]}"
-  start_other_member
-  within 60 other_member_is_healthy || fail "etcd of node2 does not come back"
-  remember
-  run 0 run
-  says "$output" '## Restarting only: kube-apiserver, kube-controller-manager, kube-scheduler ##'
-  all_restarted_and_working
-  in_use
-  skips
-}
-
-on_other_node() { "$here/cluster.sh" exec -n 2 "$@"; }
-start_other_member() { on_other_node sh -c 'cd /etc/kubernetes && if [ -f etcd.yaml ]; then mv etcd.yaml manifests/; fi'; }
-other_member_is_gone() { [ -z "$(on_other_node crictl ps --name '^etcd$' -q)" ]; }
-other_member_is_healthy() { on_other_node curl -sf --max-time 2 http://127.0.0.1:2381/health | grep -q '"health":"true"'; }
-
 # Sets `scenarios`: all that are played where etcd runs on the host, or as a static pod.
 scenarios_of() { # host|stacked
   scenarios=(
@@ -578,49 +495,17 @@ scenarios_of() { # host|stacked
       scenarios+=(
         killed_after_the_first_pod_and_before_the_copy_a_run_is_finished_by_the_next
         a_static_pod_etcd_is_restarted_when_asked
-        "${kubelet_scenarios[@]}"
+        # the two that hang on where kubeadm has its files; the others are the same on both
+        kubelets_certificates_are_helped_along
+        an_expired_kubelet_client_is_made_anew
       )
-      [ "${NODES:-1}" -lt 3 ] || scenarios+=(while_another_etcd_member_is_down_nothing_is_restarted)
       ;;
   esac
 }
 
 # --- the test
 
-passed=0 failed=0
-finish() {
-  local code=$?
-  keep_logs
-  if [ "$failed" = 0 ] && [ "$code" = 0 ]; then
-    rm -rf "$logs"
-  else
-    echo "logs are kept in $logs"
-  fi
-  [ -n "${KEEP_CLUSTER:-}" ] || "$here/cluster.sh" down
-}
 trap finish EXIT
-
-keep_logs() { cp -rT /var/log/k8s-cluster "$logs/cluster-${ETCD:-}" 2>/dev/null || true; }
-
-play() { # SCENARIO
-  local name=$1 what="${1//_/ } (etcd: $ETCD)" start=$SECONDS code log
-  log=$logs/$name-$ETCD.log
-  set +e # a scenario ends at its first failure; a subshell in a condition would not
-  (
-    set -e
-    "$name"
-  ) >"$log" 2>&1
-  code=$?
-  set -e
-  if [ $code = 0 ]; then
-    passed=$((passed + 1))
-    echo "PASS $what ($((SECONDS - start)) s)"
-  else
-    failed=$((failed + 1))
-    echo "FAIL $what ($((SECONDS - start)) s)"
-    sed 's/^/    /' "$log"
-  fi
-}
 
 play_on() { # host|stacked SCENARIO...
   local scenario

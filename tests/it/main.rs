@@ -29,5 +29,6 @@ mod run;
 mod runtime;
 mod settings_table;
 mod timer;
+mod turn_race;
 mod units;
 mod world;
