@@ -22,8 +22,12 @@ if [ "$(cat "$cache/complete" 2>/dev/null)" != "${inside[*]}" ]; then
   # Debian's archive as apt has it here
   # shellcheck disable=SC2016 # apt's own word
   archive=$(apt-get indextargets 'Created-By: Packages' 'Origin: Debian' 'Codename: bookworm' --format '$(REPO_URI)' | head -1)
+  [ -n "$archive" ] || {
+    echo "root.sh: apt knows no Debian archive here (apt-get indextargets names none of Origin: Debian, bookworm)" >&2
+    exit 1
+  }
   debootstrap --variant=minbase --include="$(IFS=,; echo "${inside[*]}")" bookworm "$cache/root" \
-    "${archive:-http://deb.debian.org/debian}" >"$cache/log" 2>&1 || {
+    "$archive" >"$cache/log" 2>&1 || {
     tail -5 "$cache/log" >&2
     echo "root.sh: debootstrap failed; see $cache/log" >&2
     exit 1
