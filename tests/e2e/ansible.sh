@@ -59,7 +59,9 @@ for directory in ${own[*]}; do mount --bind "$work/node\$node\$directory" "\$dir
 [ ! -d /run/systemd ] || mount -t tmpfs none /run/systemd
 mount --bind /tmp /tmp
 mount -o remount,ro,bind /
-NODE_ENTERED=\$node exec /usr/bin/python3 "\$@"
+# a login's, and not cluster.sh's, which finds kubeadm elsewhere
+export NODE_ENTERED=\$node PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+exec /usr/bin/python3 "\$@"
 END
   chmod +x "$work/enter"
   host 1
