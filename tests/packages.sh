@@ -305,6 +305,21 @@ deb_waits_for_a_run() {
   wait "$holder"
 }
 
+# What a run has renewed and not restarted would be restarted by nobody.
+deb_stays_while_something_is_owed() {
+  local state=$merged/var/lib/$name/state.json
+  fresh
+  installed
+  mkdir -p "$merged/etc/kubernetes/manifests" "$(dirname "$state")"
+  touch "$merged/etc/kubernetes/manifests/kube-apiserver.yaml"
+  echo '{"version":1,"open":{"began":"2026-03-02T03:00:00Z","restart":["kube-scheduler"]}}' >"$state"
+  ! inside dpkg -r $name || fail "the package went, though a restart is owed"
+  inside $name --version
+  is_enabled enabled
+  rm "$state"
+  inside dpkg -P $name
+}
+
 rpm_is_sound() {
   rpm -K --nosignature "$rpm"
   rpm -qpl "$rpm"
@@ -339,7 +354,7 @@ rpm_is_installed_and_erased() {
 all=(
   it_is_static_and_loads_nothing_at_run_time it_runs_where_nothing_else_is it_runs_without_newer_system_calls
   man_pages_agree_with_help man_pages_are_well_formed completions_complete
-  deb_is_clean deb_is_installed_and_purged_without_a_trace deb_is_upgraded deb_leaves_another_ones_timer_alone deb_waits_for_a_run
+  deb_is_clean deb_is_installed_and_purged_without_a_trace deb_is_upgraded deb_leaves_another_ones_timer_alone deb_waits_for_a_run deb_stays_while_something_is_owed
   rpm_is_sound rpm_is_installed_and_erased
 )
 tools
