@@ -152,7 +152,7 @@ nrpe() {
 units() {
   local unit
   mkdir "$work/units" "$work/units/k8s-certs-renew.service.d"
-  cp units/* docs/monitoring/*.service docs/monitoring/*.timer "$work/units/"
+  cp units/*.service units/*.timer docs/monitoring/*.service docs/monitoring/*.timer "$work/units/"
   cp docs/monitoring/onfailure.conf "$work/units/k8s-certs-renew.service.d/"
   mv "$work/units/k8s-certs-failed@.service" "$work/units/k8s-certs-failed@x.service"
   sed -i "s#/usr/local/bin/k8s-certs-renew#$program#" "$work"/units/*.service
