@@ -25,7 +25,7 @@ use crate::node::proc::boot_id;
 use crate::steps::Context;
 
 use door::Door;
-use lease::{LONGEST, Me, Seen};
+use lease::{LONGEST, Me, Seen, Standing};
 use others::Tally;
 use taking::{Bid, Held, peek};
 
@@ -61,6 +61,11 @@ pub trait Around {
     fn etcd(&mut self) -> Option<String>;
     /// Keeps for a later run whom this one waits for, and where the other API servers are.
     fn note(&mut self, seen: Option<TurnSeen>, peers: &[SocketAddr]);
+    /// Keeps for a later run that the Lease may be this node's from now on.
+    ///
+    /// # Errors
+    /// It is not kept, and so nothing may be taken: why.
+    fn takes(&mut self) -> Result<(), String>;
     /// Tells what happens.
     fn say(&mut self, word: Word);
 }
@@ -82,6 +87,8 @@ pub struct Party<'a> {
     held: Option<Held>,
     /// When the first write was sent, since boot.
     wrote: Option<Duration>,
+    /// Whether the Lease may be this node's without having been taken anew: an earlier run was killed, or it could not be given back.
+    left: bool,
     /// What is known so far.
     pub outcome: Outcome,
 }
@@ -123,6 +130,7 @@ impl<'a> Party<'a> {
             excused: false,
             held: None,
             wrote: None,
+            left: kept.held,
             outcome: Outcome::default(),
         }
     }
@@ -137,13 +145,14 @@ impl<'a> Party<'a> {
         if !self.door.may_ask() {
             return Ok(None);
         }
-        let peers = match self.who() {
+        let seen = self.who();
+        self.own_down = self.door.own_answers == Some(false);
+        let peers = match seen {
             Ok(peers) => peers,
             Err(Reply::Refused(why)) => return Ok(self.unless_excused(wait::refused(&why))),
             Err(Reply::Lost(why) | Reply::Nobody(why)) => return Err(why),
             Err(Reply::Object(_) | Reply::Absent | Reply::Conflict) => return Err("an odd answer".to_owned()),
         };
-        self.own_down = self.door.own_answers == Some(false);
         if peers.is_empty() {
             self.outcome.others = Some(Tally { ready: 0, of: 0 });
             return Ok(None);
@@ -152,8 +161,8 @@ impl<'a> Party<'a> {
         self.outcome.others = Some(others.tally());
         let bid = self.bid();
         match peek(&mut self.door, &bid.bid(&self.me), &mut self.seen) {
-            Ok(None) => {}
-            Ok(Some((by, _))) => self.outcome.holder = Some(by),
+            Ok(Standing::Held { by, .. }) => self.outcome.holder = Some(by),
+            Ok(Standing::Free | Standing::Ours | Standing::Mine) => {}
             Err(Attempt::Refused(why)) => return Ok(self.unless_excused(wait::refused(&why))),
             Err(Attempt::Lost(why) | Attempt::Nobody(why) | Attempt::Again(why)) => return Err(why),
             Err(Attempt::Taken(_) | Attempt::Held { .. }) => {}
@@ -165,27 +174,23 @@ impl<'a> Party<'a> {
         Some(why).filter(|_| self.excuse().is_none())
     }
 
-    /// Gives the turn back, if this run has it; then nothing is left to be given back.
+    /// Gives the turn back, if this run has it, or an earlier run of this node has left it behind. What could not be given back is given
+    /// back by the next call.
     ///
     /// # Errors
-    /// It may still be this run's: why. The others wait it out.
+    /// It may still be this node's: why. The others wait it out.
     pub fn give_back(&mut self) -> Result<(), String> {
-        if self.wrote.take().is_none() {
+        if self.wrote.is_none() && !self.left {
             return Ok(());
         }
-        self.held = None;
-        taking::release(&mut self.door, &self.me, false, self.context.clock.now())
-    }
-
-    /// Gives back what an earlier run of this node has left behind.
-    ///
-    /// # Errors
-    /// It may still be this node's: why.
-    pub fn give_back_left(&mut self) -> Result<(), String> {
         if !self.door.may_ask() {
-            return Ok(());
+            return Err("nothing runs below this root, so no API server is asked".to_owned());
         }
-        taking::release(&mut self.door, &self.me, true, self.context.clock.now())
+        (self.held, self.wrote, self.left) = (None, None, true);
+        // of this node no other run is at work, as its lock says
+        taking::release(&mut self.door, &self.me, true, self.context.clock.now())?;
+        self.left = false;
+        Ok(())
     }
 
     /// How long the Lease is good.

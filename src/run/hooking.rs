@@ -3,7 +3,8 @@
 use crate::exit::{Exit, Failure, OrExit};
 use crate::journal::Journal;
 use crate::report::{Console, Outcome};
-use crate::steps::restart::Restarted;
+use crate::steps::restart::{Restarted, healthy};
+use crate::turn::door::{Door, is_ready};
 use crate::turn::hooks::Phase;
 
 use super::walk::{Progress, Walk};
@@ -68,7 +69,9 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Runs the hooks that an earlier run owes, but for what is still to be restarted. In all no longer than two hooks may take.
+    /// Runs the hooks that an earlier run owes, also for what is still to be restarted, since nobody knows when that will be: the restart
+    /// drains it again. But not for what this run has taken down and not seen to be back, nor for what is down. In all no longer than
+    /// two hooks may take.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -80,7 +83,13 @@ impl Walk<'_> {
     ) -> Result<Outcome, Failure> {
         let begin = self.context.clock.since_boot();
         let owed = |component: &String| journal.open.as_ref().is_some_and(|open| open.restart.contains(component));
-        let drained: Vec<String> = journal.turn.drained.iter().filter(|one| !owed(one)).cloned().collect();
+        let mut drained = Vec::new();
+        for component in &journal.turn.drained {
+            match owed(component).then(|| self.may_come_back(component, progress)) {
+                Some(Err(why)) => console.warn(&format!("the node stays drained for {component}: {why}")),
+                Some(Ok(())) | None => drained.push(component.clone()),
+            }
+        }
         let mut outcome = if drained.is_empty() { Outcome::NotReached } else { Outcome::Done };
         for component in drained {
             if self.context.clock.since_boot().saturating_sub(begin) >= self.context.deadlines.hook {
@@ -94,10 +103,41 @@ impl Walk<'_> {
         Ok(outcome)
     }
 
+    /// Whether a component whose restart is put off serves as it did before it was drained.
+    ///
+    /// # Errors
+    /// It does not: why.
+    fn may_come_back(&self, component: &str, progress: &Progress<'_>) -> Result<(), String> {
+        if progress.down.iter().any(|one| one == component) {
+            return Err("it was taken down, and is not proven to be back".to_owned());
+        }
+        let context = &self.context;
+        let manifest = context.node.manifest(component).ok_or("its manifest cannot be read")?;
+        if component != "kube-apiserver" {
+            return healthy(context, manifest);
+        }
+        // it may well show the certificate from before the renewal
+        let key = Door::new(context.node, self.job.now, context.deadlines.api, Vec::new()).key();
+        let mut state = "there is no address to ask it at".to_owned();
+        for addr in manifest.serving() {
+            match is_ready(addr, &key, self.job.now, context.deadlines.api) {
+                Ok(()) => return Ok(()),
+                Err(why) => state = format!("{addr}{why}"),
+            }
+        }
+        Err(state)
+    }
+
     fn hook(&self, phase: Phase, component: &str, console: &mut Console<'_>) -> Result<(), String> {
         let hooks = &self.job.turns.hooks;
-        if hooks.run(phase, self.context.node_name, component, self.context.deadlines.hook)? {
-            console.detail(&format!("the {} hook for {component} has ended well", phase.word()));
+        match hooks.run(phase, self.context.node_name, component, self.context.deadlines.hook) {
+            Ok(true) => console.detail(&format!("the {} hook for {component} has ended well", phase.word())),
+            Ok(false) => {}
+            Err(failed) => {
+                // not in the outcome: that goes into an Event
+                console.error(&format!("{}: {}", failed.what, failed.words));
+                return Err(failed.what);
+            }
         }
         Ok(())
     }

@@ -120,6 +120,9 @@ impl<'a> Walk<'a> {
                 self.restart_one(component, runtime, console)
             })?,
         };
+        if !matches!(restarted, Restarted::Deferred(_)) {
+            progress.down.push(component.to_owned());
+        }
         Ok(match restarted {
             Restarted::Back { took, created, left } => {
                 progress.changed = true;

@@ -50,6 +50,8 @@ struct Surroundings<'x, 'c, 'w> {
     urgent: bool,
     journal: &'x mut Journal,
     console: &'x mut Console<'c>,
+    /// Why the journal could not be written before the turn was taken.
+    failed: Option<Failure>,
 }
 
 impl Around for Surroundings<'_, '_, '_> {
@@ -73,6 +75,18 @@ impl Around for Surroundings<'_, '_, '_> {
         if let Err(error) = self.journal.write(&self.walk.job.root, true) {
             self.console.warn(&format!("whom this node waits for is not kept, and the next run waits anew: {error:#}"));
         }
+    }
+
+    fn takes(&mut self) -> Result<(), String> {
+        if self.journal.turn.held {
+            return Ok(());
+        }
+        self.journal.turn.held = true;
+        self.journal.write(&self.walk.job.root, true).or_exit(Exit::State).map_err(|failure| {
+            let why = failure.to_string();
+            self.failed = Some(failure);
+            why
+        })
     }
 
     fn say(&mut self, word: Word) {
@@ -107,7 +121,7 @@ impl<'a> Walk<'a> {
         // owed, should the run be killed while it waits
         journal.write(&self.job.root, true).or_exit(Exit::State)?;
         let kept = journal.turn.clone();
-        let mut around = Surroundings { walk: self, urgent, journal, console };
+        let mut around = Surroundings { walk: self, urgent, journal, console, failed: None };
         let ended = match &mut progress.party {
             Some(party) => {
                 let heavy = ["kube-apiserver", "etcd"].contains(&component);
@@ -117,10 +131,8 @@ impl<'a> Walk<'a> {
                 let party = Party::new(self.context, self.job.now, self.began, &kept, ends_soon);
                 let party = progress.party.insert(party);
                 let ended = party.wait(&mut around);
-                if party.outcome.held {
-                    // a run that is killed from here on leaves it behind
-                    journal.turn.held = true;
-                    journal.write(&self.job.root, true).or_exit(Exit::State)?;
+                if let Some(failure) = around.failed {
+                    return Err(failure);
                 }
                 progress.turn = Some(match &ended {
                     Ended::Go => Outcome::Done,
@@ -163,16 +175,17 @@ impl<'a> Walk<'a> {
             give_back_left(self.job, &self.context, console);
             return;
         };
-        if let Err(why) = party.give_back() {
-            let minutes = party.duration().as_secs().div_ceil(60);
-            console.warn(&format!(
-                "the turn cannot be given back, and the other nodes wait it out, {minutes} minutes from its taking on: {why}"
-            ));
+        match party.give_back() {
+            Ok(()) => not_held(self.job, console),
+            // the journal has it still, and the next run tries again
+            Err(why) => {
+                let minutes = party.duration().as_secs().div_ceil(60);
+                console.warn(&format!(
+                    "the turn cannot be given back, and the other nodes wait it out, {minutes} minutes from its taking on, unless the next run here can: {why}"
+                ));
+            }
         }
         report.turn = Some(party.outcome.clone());
-        if party.outcome.held {
-            not_held(self.job, console);
-        }
     }
 }
 
@@ -184,7 +197,7 @@ pub(super) fn give_back_left(job: &Job<'_>, context: &Context<'_>, console: &mut
         return;
     }
     let mut party = Party::new(*context, job.now, job.clock.since_boot(), &journal.turn, None);
-    match party.give_back_left() {
+    match party.give_back() {
         Ok(()) => not_held(job, console),
         Err(why) => console.warn(&format!("the turn of a run that was cut off is not given back yet: {why}")),
     }

@@ -55,6 +55,8 @@ pub(super) struct Progress<'a> {
     pub stopped: Option<Outcome>,
     pub exits: Vec<Exit>,
     pub changed: bool,
+    /// Components that this run has taken down.
+    pub down: Vec<String>,
     /// When the first restart began, since boot.
     pub restarting: Option<Duration>,
     /// The turn, once it is waited for.

@@ -131,8 +131,12 @@ fn new_container(runtime: &Runtime, component: &str, pod: &str, old: &[Sandbox])
     running.ok_or_else(|| format!("no container runs in the new sandbox of '{pod}'"))
 }
 
-/// Whether the component answers for its health; kube-apiserver by `/readyz`, since the next component needs it.
-pub(super) fn healthy(context: &Context<'_>, manifest: &Manifest) -> Result<(), String> {
+/// Whether the component answers for its health; kube-apiserver by `/readyz`, since the next component needs it, and only with the
+/// certificate that is on disk.
+///
+/// # Errors
+/// It does not: what it does instead.
+pub fn healthy(context: &Context<'_>, manifest: &Manifest) -> Result<(), String> {
     if manifest.component == "kube-apiserver" {
         return ready::probe(context.node, context.deadlines.probe);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::host::Call;
+use crate::host::{Call, Status};
 use crate::node::unit_command::words;
 
 /// The variables that a hook gets: the node's name, the component, and the phase (`pre-restart` or `post-restart`).
@@ -24,6 +24,15 @@ pub struct Hooks {
     pub before: Option<Hook>,
     /// After it is proven to be back, or was not taken down after all (`--post-restart`).
     pub after: Option<Hook>,
+}
+
+/// A hook that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Which, and its exit code: for all who may read the cluster's Events.
+    pub what: String,
+    /// The program and its last words, which may hold what is not for them: for the log of the node, and nowhere else.
+    pub words: String,
 }
 
 /// Which of the two.
@@ -67,8 +76,8 @@ impl Hooks {
     /// It gets the [`VARIABLES`] besides the environment that every tool gets, and is killed at `deadline`.
     ///
     /// # Errors
-    /// It cannot be started, ends with another code than 0, or not in time: why, with its last words.
-    pub fn run(&self, phase: Phase, node: &str, component: &str, deadline: Duration) -> Result<bool, String> {
+    /// It cannot be started, ends with another code than 0, or not in time.
+    pub fn run(&self, phase: Phase, node: &str, component: &str, deadline: Duration) -> Result<bool, Failed> {
         let hook = match phase {
             Phase::Before => &self.before,
             Phase::After => &self.after,
@@ -80,11 +89,17 @@ impl Hooks {
             .env(VARIABLES[1], component)
             .env(VARIABLES[2], phase.word())
             .deadline(deadline);
-        let output = call.run().map_err(|error| format!("the {} hook for {component}: {error}", phase.word()))?;
-        if output.success() {
-            return Ok(true);
+        let failed = |how: &str, words: String| Failed {
+            what: format!("the {} hook for {component} failed ({how})", phase.word()),
+            words: format!("'{program}': {words}"),
+        };
+        let output = call.run().map_err(|error| failed("it could not be run to its end", error.to_string()))?;
+        match output.status {
+            Status::Code(0) => Ok(true),
+            Status::Code(code) => Err(failed(&format!("exit code {code}"), output.last_words())),
+            Status::Signal(number) => Err(failed(&format!("signal {number}"), output.last_words())),
+            Status::TimedOut => Err(failed("not in time", output.last_words())),
         }
-        Err(format!("the {} hook for {component} failed ('{program}': {})", phase.word(), output.last_words()))
     }
 }
 

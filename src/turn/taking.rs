@@ -77,21 +77,19 @@ pub struct Bid<'a> {
     pub since_boot: Duration,
 }
 
-/// Looks who has it, and takes nothing: another node, and how long it is good at most; none where it can be taken.
+/// Looks how the Lease stands, and takes nothing.
 ///
 /// # Errors
 /// It cannot be seen: how so, never [`Attempt::Taken`].
-pub fn peek(store: &mut dyn Store, bid: &Bid<'_>, seen: &mut Seen) -> Result<Option<(String, Duration)>, Attempt> {
-    let Some(lease) = read(store)? else { return Ok(None) };
+pub fn peek(store: &mut dyn Store, bid: &Bid<'_>, seen: &mut Seen) -> Result<Standing, Attempt> {
+    let Some(lease) = read(store)? else { return Ok(Standing::Free) };
     let watched = seen.note(&lease, bid.since_boot);
-    Ok(match lease.judge(bid.me, watched, bid.duration) {
-        Standing::Held { by, left } => Some((by, left)),
-        Standing::Free | Standing::Ours | Standing::Mine => None,
-    })
+    Ok(lease.judge(bid.me, watched, bid.duration))
 }
 
 /// Looks at the Lease, and takes it if it is free. `wrote` is set before the first write, and tells that it may be ours without our
-/// knowing it.
+/// knowing it. One that is this run's without `wrote` was to be given back: it is written anew, so that what was lost on the way
+/// cannot free it later.
 pub fn attempt(store: &mut dyn Store, bid: &Bid<'_>, seen: &mut Seen, wrote: &mut Option<Duration>) -> Attempt {
     let mut state = "the Lease was changed meanwhile".to_owned();
     for _ in 0..WRITES {
@@ -111,12 +109,12 @@ pub fn attempt(store: &mut dyn Store, bid: &Bid<'_>, seen: &mut Seen, wrote: &mu
             }
             Some(lease) => match lease.judge(bid.me, seen.note(&lease, bid.since_boot), bid.duration) {
                 // written by this run, and the answer was lost
-                Standing::Mine => {
+                Standing::Mine if wrote.is_some() => {
                     seen.forget();
                     return Attempt::Taken(Held { since: wrote.unwrap_or(bid.since_boot) });
                 }
                 Standing::Held { by, left } => return Attempt::Held { by, left },
-                Standing::Free | Standing::Ours => {
+                Standing::Free | Standing::Ours | Standing::Mine => {
                     wrote.get_or_insert(bid.since_boot);
                     store.replace(&lease.taken(bid.me, bid.duration, bid.now))
                 }

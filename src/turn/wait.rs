@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lease::Standing;
 use super::others::{self, Tally};
 use super::pace::{For, Pace};
 use super::taking::{self, Attempt, Held, Reply};
@@ -87,8 +88,8 @@ impl Party<'_> {
         self.outcome.waited = self.now().saturating_sub(sight.begin);
         if ended == Ended::Go {
             self.seen.forget();
-        } else if self.wrote.is_some() {
-            // what was written in vain, as far as could be seen, may be there all the same
+        } else {
+            // what was written in vain, as far as could be seen, may be there all the same; who ends the run tries it once more, and tells
             let _ = self.give_back();
         }
         around.note(self.seen.keep(self.boot_id.as_deref()), &self.door.peers);
@@ -96,14 +97,16 @@ impl Party<'_> {
     }
 
     fn round(&mut self, sight: &mut Sight, around: &mut dyn Around) -> Round {
-        let peers = match self.who() {
-            Ok(peers) => peers,
-            Err(reply) => return self.trouble(reply, sight),
-        };
-        if !sight.there {
+        let seen = self.who();
+        // by the first answer of any kind: a server that refuses, or is lost, is there as well
+        if !sight.there && !matches!(seen, Err(Reply::Nobody(_))) {
             sight.there = true;
             self.own_down = self.door.own_answers == Some(false);
         }
+        let peers = match seen {
+            Ok(peers) => peers,
+            Err(reply) => return self.trouble(reply, sight),
+        };
         if peers.is_empty() {
             self.outcome.others = Some(Tally { ready: 0, of: 0 });
             let why = "this is the only control-plane node, so there are no turns to take";
@@ -111,12 +114,16 @@ impl Party<'_> {
         }
         let bid = self.bid();
         match taking::peek(&mut self.door, &bid.bid(&self.me), &mut self.seen) {
-            Ok(None) => {}
-            Ok(Some((by, left))) => return self.held_by(&by, left, around),
+            Ok(Standing::Held { by, left }) => return self.held_by(&by, left, around),
+            Ok(Standing::Ours | Standing::Mine) => self.left = true,
+            Ok(Standing::Free) => {}
             Err(failed) => return self.failed(failed, sight, around),
         }
         if let Some(down) = around.etcd().or_else(|| self.down(peers.clone(), around)) {
-            return Round::Wait(For::Mended, down);
+            return self.wait_for_others(down);
+        }
+        if let Err(why) = around.takes() {
+            return Round::Deferred(why);
         }
         let held = match taking::attempt(&mut self.door, &bid.bid(&self.me), &mut self.seen, &mut self.wrote) {
             Attempt::Taken(held) => held,
@@ -124,10 +131,16 @@ impl Party<'_> {
         };
         // somebody may have begun just before
         let down = around.etcd().or_else(|| self.down(peers, around));
-        let Some(down) = down else { return Round::Taken(held) };
-        if let Err(why) = self.give_back() {
-            around.say(Word::Warn(format!("the turn is not given back, and the others wait it out: {why}")));
+        match down {
+            Some(down) => self.wait_for_others(down),
+            None => Round::Taken(held),
         }
+    }
+
+    /// With nothing held: whoever is not ready may need this very turn to become so.
+    fn wait_for_others(&mut self, down: String) -> Round {
+        // tried again with each look; who ends the run tells what came of it
+        let _ = self.give_back();
         Round::Wait(For::Mended, down)
     }
 
@@ -141,7 +154,7 @@ impl Party<'_> {
         )
     }
 
-    fn failed(&mut self, failed: Attempt, sight: &mut Sight, around: &mut dyn Around) -> Round {
+    fn failed(&mut self, failed: Attempt, sight: &Sight, around: &mut dyn Around) -> Round {
         match failed {
             Attempt::Taken(held) => Round::Taken(held),
             Attempt::Held { by, left } => self.held_by(&by, left, around),
@@ -153,7 +166,7 @@ impl Party<'_> {
     }
 
     /// The API does not do what it should.
-    fn trouble(&self, reply: Reply, sight: &mut Sight) -> Round {
+    fn trouble(&self, reply: Reply, sight: &Sight) -> Round {
         let waited = self.now().saturating_sub(sight.begin);
         match reply {
             Reply::Nobody(why) if !sight.there => {
@@ -169,7 +182,6 @@ impl Party<'_> {
                 None => Round::Deferred(refused(&why)),
             },
             Reply::Nobody(why) | Reply::Lost(why) => {
-                sight.there = true;
                 match self.excuse().filter(|_| waited >= PATIENCE.min(self.context.deadlines.turn)) {
                     Some(excuse) => go_on(&why, excuse),
                     None => Round::Wait(For::Mended, format!("the API gives no answer to take turns by ({why})")),

@@ -192,6 +192,17 @@ fn a_turn_taken_by_a_write_whose_answer_was_lost_counts_from_that_write() {
 }
 
 #[test]
+fn one_that_was_to_be_given_back_is_written_anew() {
+    let api = Api::default();
+    let mut run = Run::new("node1", 1, &api);
+    assert_eq!(run.at(10), taken(10));
+    api.edit(|etcd| etcd.lose = vec![false; 3]);
+    assert!(run.release().is_err());
+    run.wrote = None;
+    assert_eq!((run.at(40), api.edit(|etcd| etcd.revision)), (taken(40), 2));
+}
+
+#[test]
 fn somebody_who_keeps_writing_is_met_with_another_try_later() {
     let api = Api::with(json!({ "spec": {} }));
     let mut run = Run::new("node1", 1, &api);

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use k8s_certs_renew::host::Signals;
 
+use super::binary::program;
 use super::seen::owed;
-use super::{Ran, run, run_by, site, start};
+use super::turns::peer;
+use super::{Ran, run, run_by, site, stacked, start};
 use crate::support::clock::StillClock;
 use crate::support::site::Site;
-use crate::support::tls_server::Answer;
+use crate::support::tls_server::{Answer, TlsServer};
 
 /// A hook that writes down how it was called, and fails where a file says so.
 fn hook(site: &Site) -> String {
@@ -121,6 +123,69 @@ fn a_hook_that_is_owed_and_not_configured_any_more_is_told_once() {
     assert_eq!(ran.code, 0, "{}", ran.text());
     assert!(ran.err.contains("there is no --post-restart any more"), "{}", ran.err);
     assert_eq!(run(&site, &[]).err.matches("--post-restart").count(), 0);
+}
+
+/// A node whose run was killed by the hook before the restart of kube-apiserver, and which has to wait for another one now.
+fn killed_while_drained() -> (Site, TlsServer) {
+    let site = stacked(20);
+    let other = peer(&site, "node2");
+    let path = site.world.dir().join("kills.sh");
+    std::fs::write(&path, "#!/bin/sh\nkill -9 $PPID\n").unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let status = program(&site, &["--pre-restart", path.to_str().unwrap()]).output().unwrap().status;
+    assert_eq!(status.code(), None, "not killed: {status}");
+    super::lock_is_free(site.tree.dir());
+    other.script(|script| script.first = vec![Answer::Status(500)]);
+    (site, other)
+}
+
+fn run_hastily_with_hooks(site: &Site) -> Ran {
+    let hook = hook(site);
+    let clock = StillClock::at(super::now()).oversleeping(std::time::Duration::from_secs(100));
+    run_by(&clock, site, &["--pre-restart", &hook, "--post-restart", &hook], &Signals::none())
+}
+
+#[test]
+fn a_drained_node_whose_restart_is_put_off_comes_back_and_is_drained_again_by_the_restart() {
+    let (site, other) = killed_while_drained();
+    let ran = run_hastily_with_hooks(&site);
+    assert_eq!(ran.code, 23, "{}", ran.text());
+    assert_eq!(log(&site), calls(&[("post-restart", "kube-apiserver")]), "{}", ran.text());
+    assert!(owed(&site).unwrap().contains(&"kube-apiserver".to_owned()));
+    other.script(|script| script.first = vec![Answer::Ready]);
+    let ran = run_hastily_with_hooks(&site);
+    assert_eq!(ran.code, 0, "{}", ran.text());
+    assert_eq!(log(&site)[1..3], calls(&[("pre-restart", "kube-apiserver"), ("post-restart", "kube-apiserver")]));
+}
+
+#[test]
+fn a_drained_node_whose_api_server_is_not_ready_stays_drained() {
+    let (site, _other) = killed_while_drained();
+    site.servers.apiserver.script(|script| script.first = vec![Answer::Status(500)]);
+    let ran = run_hastily_with_hooks(&site);
+    assert_eq!((ran.code, log(&site).len()), (22, 0), "{}", ran.text());
+    assert!(ran.err.contains("the node stays drained for kube-apiserver: 127.0.0.1:"), "{}", ran.err);
+}
+
+#[test]
+fn what_a_hook_that_failed_has_written_is_in_the_log_and_in_no_event() {
+    for phase in ["pre-restart", "post-restart"] {
+        let site = site(5);
+        let path = site.world.dir().join("talks.sh");
+        let text =
+            format!("#!/bin/sh\ntest \"$K8S_CERTS_RENEW_PHASE\" != {phase} || {{ echo token=s3cret >&2; exit 7; }}\n");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let hook = path.display().to_string();
+        let ran = run(&site, &["--pre-restart", &hook, "--post-restart", &hook]);
+        assert_eq!(ran.code, 23, "{}", ran.text());
+        assert!(ran.err.contains("token=s3cret"), "{}", ran.err);
+        let events = serde_json::to_string(&site.servers.cluster.edit(|objects| objects.events.clone())).unwrap();
+        assert!(!events.contains("s3cret"), "{events}");
+        if phase == "pre-restart" {
+            assert!(events.contains("the pre-restart hook for kube-apiserver failed (exit code 7)"), "{events}");
+        }
+    }
 }
 
 #[test]

@@ -73,6 +73,22 @@ fn while_its_own_api_server_is_down_another_one_that_was_seen_before_is_asked() 
 }
 
 #[test]
+fn a_node_whose_own_api_server_is_down_goes_on_also_where_the_first_answer_is_a_bad_one() {
+    for (status, slept) in [(403, 0..1), (503, 60..120)] {
+        let site = calm();
+        let _other = peer(&site, "node2");
+        cluster(&site).hold("node2/boot/1", 3000);
+        deferred(&site, &run_hastily(&site, &[]), "node 'node2' has the turn");
+        site.servers.apiserver.script(|script| script.first = vec![Answer::Closes]);
+        cluster(&site).edit(|objects| objects.refuses = Some(status));
+        let ran = run(&site, &[]);
+        assert_eq!(ran.code, 0, "{status}: {}", ran.text());
+        assert!(slept.contains(&ran.slept.as_secs()), "{status}: {:?}", ran.slept);
+        assert!(ran.err.contains("since this node's own kube-apiserver is down already"), "{status}: {}", ran.err);
+    }
+}
+
+#[test]
 fn when_the_answer_to_the_write_is_lost_the_run_sees_who_holds_it() {
     for done in [true, false] {
         let site = calm();

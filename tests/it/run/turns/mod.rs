@@ -1,6 +1,7 @@
 //! One node at a time, and only while the others carry the load.
 
 mod api;
+mod left;
 mod others;
 
 use std::path::PathBuf;
