@@ -4,8 +4,11 @@
 //! prints and a real one walks.
 
 pub mod action;
+mod alone;
 pub mod drop_in;
+mod owed;
 pub mod plan;
+mod purged;
 pub mod record;
 pub mod seen;
 pub mod systemctl;
@@ -22,12 +25,14 @@ use crate::decision::moment;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::host::Signals;
+use crate::node::Overrides;
 use crate::node::competing::competing;
 use crate::node::unit_command::words;
 use crate::node::unit_files::Unit;
 use crate::node::zone::local_zone;
 use crate::remains::ours::{DROP_INS, SERVICE};
 use crate::report::Console;
+use crate::settings::armed::Armed;
 use crate::settings::timer::{DEFAULT_TIMER, TimerSettings};
 
 use action::Action;
@@ -53,6 +58,8 @@ pub struct Job<'a> {
     pub configuration: &'a str,
     /// Directories that the settings have the job write to.
     pub written: Vec<PathBuf>,
+    /// Where the settings have the node's directories.
+    pub overrides: Overrides,
     /// The present (UTC).
     pub now: DateTime<Utc>,
     /// Whether root started us.
@@ -95,11 +102,17 @@ impl Program {
 /// Puts everything in place, or says that it is.
 ///
 /// # Errors
-/// [`Exit::NotRoot`]; [`Exit::State`] where a file cannot be written; [`Exit::ToolMissing`]; [`Exit::Config`] where a unit is masked, something
+/// [`Exit::NotRoot`]; [`Exit::Busy`] where something is to be done during a run or another installation; [`Exit::State`] where a file cannot be written; [`Exit::ToolMissing`]; [`Exit::Config`] where a unit is masked, something
 /// is in the way, systemd refuses, or the job would still not be started by the timer.
 pub fn install(job: &Job<'_>, console: &mut Console<'_>) -> Result<Exit, Failure> {
     may_act(job)?;
-    let (seen, actions) = planned(job)?;
+    let (mut seen, mut actions) = planned(job)?;
+    let mut lock = None;
+    if !job.dry_run && !actions.is_empty() {
+        lock = alone::made(job)?;
+        // another installation may have come in between, and what it has noted is not to be lost
+        (seen, actions) = planned(job)?;
+    }
     for line in drop_in::workarounds(seen.systemd) {
         console.note(&line);
     }
@@ -113,7 +126,14 @@ pub fn install(job: &Job<'_>, console: &mut Console<'_>) -> Result<Exit, Failure
         if let Some((program, file)) = starts(&seen.service).filter(another) {
             console.say(&format!("taking over from {}; {} stays as it is", program.display(), file.display()));
         }
-        walk(job, &actions, console)?;
+        let start = Action::systemctl(&["start", DEFAULT_TIMER]);
+        // the run that a start may set off at once needs the lock
+        let locked = actions.iter().position(|action| !job.dry_run && *action == start).unwrap_or(actions.len());
+        walk(job, &actions[..locked], console)?;
+        drop(lock.take());
+        if locked < actions.len() {
+            walk(job, &actions[locked..], console)?;
+        }
     }
     if job.dry_run {
         return Ok(Exit::Ok);
@@ -181,6 +201,23 @@ fn starts(service: &Unit) -> Option<(PathBuf, PathBuf)> {
     Some((PathBuf::from(program.replace("$$", "$")), last.file.clone()))
 }
 
+/// Refuses a timer that starts another unit (`Unit=`, systemd.timer(5)), unless that one runs this program.
+fn starts_our_service(job: &Job<'_>) -> Result<(), Failure> {
+    let timer = Unit::load(&job.root, DEFAULT_TIMER).or_exit(Exit::Config)?;
+    let Some(other) = timer.last("Timer", "Unit").filter(|name| !name.is_empty() && *name != SERVICE) else {
+        return Ok(());
+    };
+    if Armed::look(&job.root, DEFAULT_TIMER).or_exit(Exit::Config)? == Armed::Yes {
+        return Ok(());
+    }
+    let line = timer.assignments("Timer").filter(|one| one.key == "Unit").last();
+    let file = line.map(|one| one.file.display().to_string()).unwrap_or_default();
+    let error = anyhow!(
+        "everything is in place, and {DEFAULT_TIMER} starts {other}, not {SERVICE}, as Unit= in {file} says; take it out of there, then install again"
+    );
+    Err(Failure::new(Exit::Config, error))
+}
+
 /// What is in force now, read again from what is there.
 fn told(job: &Job<'_>, console: &mut Console<'_>) -> Result<Exit, Failure> {
     let service = Unit::load(&job.root, SERVICE).or_exit(Exit::Config)?;
@@ -202,12 +239,21 @@ fn told(job: &Job<'_>, console: &mut Console<'_>) -> Result<Exit, Failure> {
         let error = anyhow!("{DEFAULT_TIMER} was started and is not active; see why: systemctl status {DEFAULT_TIMER}");
         return Err(Failure::new(Exit::Config, error));
     }
+    starts_our_service(job)?;
     let timer = TimerSettings::read(&job.root, DEFAULT_TIMER)?;
     let zone = local_zone(&job.root).or_exit(Exit::Config)?;
     let when = match timer.next_firing(job.now, zone) {
         Some(firing) if job.systemctl.is_live() => format!("fires next on {}", moment(firing.at)),
         Some(firing) => format!("starts with the machine, and fires next on {}", moment(firing.at)),
-        None => "never fires again".to_owned(),
+        None if timer.other_triggers => "fires by no calendar any more, only by its other triggers".to_owned(),
+        None => {
+            let files: Vec<String> = timer.files.iter().map(|file| file.display().to_string()).collect();
+            let error = anyhow!(
+                "everything is in place, and {DEFAULT_TIMER} never fires again, as its OnCalendar= says ({}); change that, then install again",
+                files.join(", ")
+            );
+            return Err(Failure::new(Exit::Config, error));
+        }
     };
     console.say(&format!("{DEFAULT_TIMER} {when}; it starts {} run", job.program.path.display()));
     console.say(&format!("Next: {NAME} --dry-run"));

@@ -67,6 +67,12 @@ impl Lock {
         Ok(Self { file })
     }
 
+    /// Lets go of it at once, also where a program that is just being started has inherited it without being meant to: for whoever gives
+    /// it to none. A failure leaves it to the drop.
+    pub fn let_go(&self) {
+        let _ = self.file.unlock();
+    }
+
     /// The open file, for [`crate::host::Call::keep_open`]: a program that inherits it holds the lock for as long as it runs.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -5,19 +5,20 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use clap::{Args, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches};
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
 use crate::host::{program, tools};
 use crate::install::systemctl::Systemctl;
-use crate::install::{Job, Program, install};
+use crate::install::{Job, NAME, Program, install};
 use crate::report::Console;
 use crate::settings::layers::{self, LayerError};
 use crate::settings::table;
 
 use super::args::{Cli, RunArgs, Verb, VoiceArgs};
-use super::{Process, voice};
+use super::check::limits;
+use super::{Process, overrides, voice};
 
 /// Options of install.
 #[derive(Debug, Clone, Args)]
@@ -65,7 +66,7 @@ pub fn run(
     let settings = settings(&root)?;
     let configuration = table::file(&Cli::command());
     let program = this_program(&root, args.bin_dir.as_deref())?;
-    let job = job(&args.base, root, process, program, &configuration, written(&settings))?;
+    let job = job(&args.base, root, process, program, &configuration, &settings, written(&settings))?;
     install(&job, &mut Console::new(out, err, voice(&args.base.voice, true, process)))
 }
 
@@ -86,6 +87,7 @@ pub(super) fn job<'a>(
     process: &'a Process<'_>,
     program: Program,
     configuration: &'a str,
+    settings: &RunArgs,
     written: Vec<PathBuf>,
 ) -> Result<Job<'a>, Failure> {
     let path = process.variable("PATH").map(OsString::as_os_str);
@@ -98,6 +100,7 @@ pub(super) fn job<'a>(
         program,
         configuration,
         written,
+        overrides: overrides(&settings.node.place),
         now: process.clock.now(),
         is_root: process.is_root,
         dry_run: args.dry_run,
@@ -110,15 +113,33 @@ pub(super) fn job<'a>(
 /// # Errors
 /// [`Exit::Config`]: the file is wrong, and the run would end with that.
 pub(super) fn settings(root: &Root) -> Result<RunArgs, Failure> {
-    let argv: Vec<OsString> = vec!["k8s-certs-renew".into(), "run".into(), "--root".into(), root.dir().into()];
+    let argv: Vec<OsString> = vec![NAME.into(), "run".into(), "--root".into(), root.dir().into()];
     let wrong = |error: clap::Error| Failure::new(Exit::Config, anyhow!("the settings cannot be used: {error}"));
     let matches = layers::matches(&Cli::command(), &argv, &[]).map_err(|error| match error {
         LayerError::Setting(failure) => failure,
         LayerError::Clap(error) => wrong(error),
     })?;
-    match Cli::from_arg_matches(&matches).map_err(wrong)?.command {
+    let args = of_run(&matches).map_err(wrong)?;
+    // as each run will, on the machine itself
+    let unusable = |error: anyhow::Error| Failure::new(Exit::Config, error.context("the settings cannot be used"));
+    super::run::check(&args, &Root::host()).map_err(unusable)?;
+    limits(&args.watch).map_err(|failure| unusable(failure.error))?;
+    Ok(args)
+}
+
+/// The settings of a run where nothing is set.
+///
+/// # Errors
+/// [`Exit::Fault`]: never seen.
+pub(super) fn usual_settings() -> Result<RunArgs, Failure> {
+    let matches = Cli::command().try_get_matches_from([NAME, "run"]).or_exit(Exit::Fault)?;
+    of_run(&matches).or_exit(Exit::Fault)
+}
+
+fn of_run(matches: &ArgMatches) -> Result<RunArgs, clap::Error> {
+    match Cli::from_arg_matches(matches)?.command {
         Some(Verb::Run(args)) => Ok(*args),
-        _ => Err(Failure::new(Exit::Fault, anyhow!("the settings of the job cannot be told"))),
+        _ => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
     }
 }
 

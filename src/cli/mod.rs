@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::anyhow;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::files::Root;
@@ -109,7 +109,11 @@ fn dispatch(process: &Process<'_>, out: &mut dyn Write, err: &mut dyn Write) -> 
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(LayerError::Clap));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(LayerError::Setting(failure)) => return Err(failure),
+        // wrong settings are no reason to keep what is to go
+        Err(LayerError::Setting(failure)) => match Cli::try_parse_from(&process.argv) {
+            Ok(typed @ Cli { command: Some(Verb::Uninstall(_)), .. }) => typed,
+            _ => return Err(failure),
+        },
         Err(LayerError::Clap(error)) => return Ok(show(&error, process.terminal, out, err)),
     };
     match cli.command {

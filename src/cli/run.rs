@@ -106,7 +106,10 @@ pub fn tools<'a>(node: &'a NodeArgs, process: &'a Process<'_>) -> Tools<'a> {
 }
 
 /// What clap cannot see: options that only make sense together.
-fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Which do not, or a path that is not absolute.
+pub(super) fn check(args: &RunArgs, root: &Root) -> anyhow::Result<()> {
     let node = &args.node;
     let elsewhere = !root.is_host();
     if node.at.is_some() && !args.dry_run && !elsewhere {

@@ -11,7 +11,7 @@ use crate::report::Console;
 use crate::settings::table;
 
 use super::args::Cli;
-use super::install::{BaseArgs, job, root, settings, this_program};
+use super::install::{BaseArgs, job, root, settings, this_program, usual_settings};
 use super::{Process, voice};
 
 /// Options of uninstall.
@@ -45,10 +45,23 @@ pub fn run(
         Some(answer) => Purge::Yes(Consent::Ask(answer)),
         None => Purge::Yes(Consent::Missing),
     };
-    let settings = settings(&root)?;
+    let mut console = Console::new(out, err, voice(&args.base.voice, true, process));
+    let settings = match settings(&root) {
+        Ok(settings) => settings,
+        // they tell a purge where things are, and are no reason to keep what is to go
+        Err(failure) => {
+            if args.purge {
+                console.warn(&format!(
+                    "{failure}; backups, with private keys in them, and metrics are looked for in their usual places only: where these settings name \
+                     others, remove what is there yourself"
+                ));
+            }
+            usual_settings()?
+        }
+    };
     let places = Places { backup_dir: &settings.backup_dir, textfile: settings.watch.textfile.as_deref() };
     let configuration = table::file(&Cli::command());
     let program = this_program(&root, None)?;
-    let job = job(&args.base, root, process, program, &configuration, Vec::new())?;
-    uninstall(&job, &places, purge, &mut Console::new(out, err, voice(&args.base.voice, true, process)))
+    let job = job(&args.base, root, process, program, &configuration, &settings, Vec::new())?;
+    uninstall(&job, &places, purge, &mut console)
 }

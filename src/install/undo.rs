@@ -95,8 +95,15 @@ pub fn undo(seen: &Seen, record: &Record, live: bool, purge: &[Ours]) -> Undo {
     if live && service_goes && seen.state == "failed" {
         undo.actions.push(Action::systemctl(&["reset-failed", SERVICE]));
     }
+    // what purges needs the program until the keys are gone; what gives back needs the record until the program is
+    let (last, others): (Vec<Action>, Vec<Action>) =
+        others.into_iter().partition(|action| !purge.is_empty() && is_program(action));
+    let holds_last =
+        |dir: &PathBuf| last.iter().any(|action| matches!(action, Action::Remove { path } if path.starts_with(dir)));
+    let (made_for_last, made): (Vec<&PathBuf>, Vec<&PathBuf>) = made.into_iter().partition(|dir| holds_last(dir));
+    let empty = |path: &PathBuf| Action::RemoveEmpty { path: path.clone() };
     undo.actions.extend(others);
-    undo.actions.extend(made.into_iter().map(|path| Action::RemoveEmpty { path: path.clone() }));
+    undo.actions.extend(made.into_iter().map(empty));
     purge_too(&mut undo, purge);
     if *seen.at(Path::new(record::FILE)) != There::Nothing {
         undo.actions.push(Action::Remove { path: PathBuf::from(record::FILE) });
@@ -104,11 +111,18 @@ pub fn undo(seen: &Seen, record: &Record, live: bool, purge: &[Ours]) -> Undo {
     if purge.iter().any(|ours| ours.part == Part::State) {
         undo.actions.push(Action::RemoveAll { path: state.to_path_buf() });
     }
-    undo.actions.extend(of_state.into_iter().map(|path| Action::RemoveEmpty { path: path.clone() }));
+    undo.actions.extend(of_state.into_iter().map(empty));
+    undo.actions.extend(last);
+    undo.actions.extend(made_for_last.into_iter().map(empty));
     undo
 }
 
-/// Drop-ins, then units, then the rest, the program last: what is cut off in between still starts what is there.
+/// Whether it removes the program: of the files of an installation all others are units, drop-ins and settings.
+fn is_program(action: &Action) -> bool {
+    matches!(action, Action::Remove { path } if !path.starts_with(super::seen::UNITS) && path != Path::new(layers::FILE))
+}
+
+/// Drop-ins, then units, then the rest, then the program: what is cut off in between still starts what is there.
 fn in_order(files: &BTreeMap<PathBuf, Written>) -> Vec<(&PathBuf, &Written)> {
     let rank = |path: &Path| match path {
         path if path.parent() == drop_in_path("x").parent() => 0,

@@ -6,16 +6,16 @@ use anyhow::anyhow;
 
 use crate::exit::{Exit, Failure};
 use crate::host::ask::Answer;
-use crate::lock::{self, Lock, LockError};
 use crate::node::unit_files::Unit;
 use crate::remains::ours::{Ours, PROGRAMS, Part, Places, SERVICE, ours};
 use crate::report::Console;
 use crate::settings::timer::DEFAULT_TIMER;
 
-use super::record::Record;
+use super::owed::nothing_owed;
+use super::purged::{purged, why_it_stays};
 use super::seen::{Seen, UNITS};
 use super::undo::{Undo, undo, without_record};
-use super::{Job, may_act, plan, walk};
+use super::{Job, alone, may_act, plan, walk};
 
 /// How much goes.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +40,8 @@ pub enum Consent {
 /// Takes off what an installation has put there.
 ///
 /// # Errors
-/// [`Exit::NotRoot`], [`Exit::Usage`] where a purge has nobody's consent, [`Exit::Busy`] during a run, [`Exit::State`] where a file cannot
-/// be removed, [`Exit::Config`] where systemd refuses, [`Exit::ToolMissing`].
+/// [`Exit::NotRoot`], [`Exit::Usage`] where a purge has nobody's consent, [`Exit::Busy`] during a run and where one that was cut off still
+/// owes something, [`Exit::State`] where a file cannot be removed, [`Exit::Config`] where systemd refuses, [`Exit::ToolMissing`].
 pub fn uninstall(job: &Job<'_>, places: &Places<'_>, purge: Purge, console: &mut Console<'_>) -> Result<Exit, Failure> {
     may_act(job)?;
     if let (Purge::Yes(Consent::Missing), false) = (purge, job.dry_run) {
@@ -51,14 +51,14 @@ pub fn uninstall(job: &Job<'_>, places: &Places<'_>, purge: Purge, console: &mut
         return Err(Failure::new(Exit::Usage, error));
     }
     if !job.dry_run {
-        drop(no_run(job)?);
+        drop(alone::if_there(job)?);
     }
     let purges = !matches!(purge, Purge::No);
     let shown = planned(job, places, purges)?;
     shown.stays.iter().for_each(|line| console.note(line));
     if shown.actions.is_empty() {
         console.say("Nothing of an installation is here");
-        stays(job, &ours(&job.root, places), console);
+        stays(job, places, purges, &shown.stays, console);
         return Ok(Exit::Ok);
     }
     if job.dry_run {
@@ -75,14 +75,14 @@ pub fn uninstall(job: &Job<'_>, places: &Places<'_>, purge: Purge, console: &mut
         }
     }
     // not while somebody is asked: the lock would keep the timer's run out for as long as that takes
-    let _lock = no_run(job)?;
+    let _lock = alone::if_there(job)?;
     if planned(job, places, purges)? != shown {
         let error = anyhow!("the machine has changed since it was looked at; nothing was changed, look again");
         return Err(Failure::new(Exit::Busy, error));
     }
     walk(job, &shown.actions, console)?;
     console.say("Uninstalled");
-    stays(job, &ours(&job.root, places), console);
+    stays(job, places, purges, &shown.stays, console);
     Ok(Exit::Ok)
 }
 
@@ -92,36 +92,22 @@ pub fn uninstall(job: &Job<'_>, places: &Places<'_>, purge: Purge, console: &mut
 /// As [`uninstall`], for what is seen before anything is changed.
 pub fn planned(job: &Job<'_>, places: &Places<'_>, purge: bool) -> Result<Undo, Failure> {
     let seen = Seen::look(&job.root, &job.systemctl, &plan::targets(&job.program.path))?;
+    nothing_owed(job)?;
     let record = seen.record.clone().unwrap_or_else(|| without_record(&seen, &job.program.path, job.configuration));
-    let of_purge = if purge { purged(job, &seen, &record, places) } else { Vec::new() };
-    Ok(undo(&seen, &record, job.systemctl.is_live(), &of_purge))
-}
-
-/// The lock of a run, where there is one: held while its files are taken away. It is not made for this.
-fn no_run(job: &Job<'_>) -> Result<Option<Lock>, Failure> {
-    let path = Path::new(lock::FILE);
-    if job.root.symlink_metadata(path).is_err() {
-        return Ok(None);
-    }
-    Lock::take(&job.root, path).map(Some).map_err(|error| {
-        let exit = if matches!(error, LockError::Busy { .. }) { Exit::Busy } else { Exit::State };
-        Failure::new(exit, error)
-    })
-}
-
-/// What a purge removes beside what was recorded. What is a link was put there by somebody, and its target is not ours.
-fn purged(job: &Job<'_>, seen: &Seen, record: &Record, places: &Places<'_>) -> Vec<Ours> {
-    let timer_stays = seen.timer.files.first().is_some_and(|base| !record.files.contains_key(base));
-    let mut all = ours(&job.root, places);
-    all.retain(|ours| match ours.part {
-        // it is the other timer's as well
-        Part::Stamp => !timer_stays,
-        Part::State | Part::Backup | Part::Metrics | Part::Settings | Part::Program | Part::Unit | Part::DropIn => {
-            job.root.symlink_metadata(&ours.path).is_ok_and(|metadata| !metadata.is_symlink())
+    let (goes, stays) = if purge { purged(job, &seen, &record, places) } else { Default::default() };
+    let mut undo = undo(&seen, &record, job.systemctl.is_live(), &goes);
+    for (path, line) in stays {
+        if !tells_of(&undo.stays, &path) {
+            undo.stays.push(line);
         }
-        _ => true,
-    });
-    all
+    }
+    Ok(undo)
+}
+
+/// Whether one of the lines about what stays is about this path.
+fn tells_of(stays: &[String], path: &Path) -> bool {
+    let start = format!("{} ", path.display());
+    stays.iter().any(|line| line.starts_with(&start))
 }
 
 fn agreed(job: &Job<'_>, answer: Answer, console: &mut Console<'_>) -> Result<bool, Failure> {
@@ -135,9 +121,17 @@ fn agreed(job: &Job<'_>, answer: Answer, console: &mut Console<'_>) -> Result<bo
 }
 
 /// What of ours is still there, and how it goes.
-fn stays(job: &Job<'_>, all: &[Ours], console: &mut Console<'_>) {
-    let there = |part| all.iter().filter(move |ours| ours.part == part).map(|ours| ours.path.display().to_string());
-    let kept: Vec<String> = there(Part::State).chain(there(Part::Settings)).chain(there(Part::Metrics)).collect();
+fn stays(job: &Job<'_>, places: &Places<'_>, purges: bool, told: &[String], console: &mut Console<'_>) {
+    let all = ours(&job.root, places);
+    let mut kept = Vec::new();
+    // after a purge it has been told already
+    let parts = if purges { &[][..] } else { &[Part::State, Part::Settings, Part::Metrics] };
+    for ours in parts.iter().flat_map(|part| all.iter().filter(move |ours| ours.part == *part)) {
+        match why_it_stays(&job.root, ours, places) {
+            Some(line) => console.say(&line),
+            None => kept.push(ours.path.display().to_string()),
+        }
+    }
     if !kept.is_empty() {
         let keys =
             if all.iter().any(|ours| ours.part == Part::Backup) { "; the backups hold private keys" } else { "" };
@@ -151,8 +145,14 @@ fn stays(job: &Job<'_>, all: &[Ours], console: &mut Console<'_>) {
         ));
         return;
     }
-    for program in PROGRAMS.iter().filter(|path| job.root.symlink_metadata(Path::new(path)).is_ok()) {
-        console.say(&format!("{program} was not put there by install, and stays; to remove it: rm {program}"));
+    for program in PROGRAMS.iter().filter(|path| !tells_of(told, Path::new(path))) {
+        match job.root.symlink_metadata(Path::new(program)) {
+            Ok(metadata) if metadata.is_dir() => console.say(&format!("{program} is no file, and stays")),
+            Ok(_) => {
+                console.say(&format!("{program} was not put there by install, and stays; to remove it: rm {program}"));
+            }
+            Err(_) => {}
+        }
     }
     if let Ok(service) = Unit::load(&job.root, SERVICE)
         && let Some(file) = service.files.first()

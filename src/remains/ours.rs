@@ -44,11 +44,12 @@ pub enum Part {
     Settings,
     /// Our directory: journal, record of the installation, and the backups where no other place is set.
     State,
-    /// A backup, whole or half-made, with private keys inside: a directory that has the name of one. Others' files may stand beside it.
+    /// A backup, whole or half-made, with private keys inside: a directory that has the name of one (whether it has the index of one is for whoever
+    /// removes it to see). Others' files may stand beside it.
     Backup,
     /// The lock.
     Lock,
-    /// The file of metrics; only one that holds ours.
+    /// The file of metrics; only one that holds ours and no others.
     Metrics,
     /// systemd's own note of when the timer last fired. Another's timer of the same name has it too.
     Stamp,
@@ -129,7 +130,9 @@ pub fn is_our_unit(root: &Root, path: &Path) -> bool {
 }
 
 fn holds_our_metrics(root: &Root, path: &Path) -> bool {
-    root.read_to_string(path).is_ok_and(|text| text.contains("k8s_certs_renew_"))
+    let Ok(text) = root.read_to_string(path) else { return false };
+    let mut samples = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    samples.peek().is_some() && samples.all(|line| line.starts_with("k8s_certs_renew_"))
 }
 
 #[cfg(test)]
@@ -183,6 +186,19 @@ mod tests {
             (Part::Metrics, "/srv/node/k.prom"),
         ];
         assert_eq!(found(&root), expected.map(|(part, path)| (part, path.to_owned())));
+    }
+
+    #[test]
+    fn metrics_among_which_are_others_are_not_ours_to_remove() {
+        for (text, is_ours) in [
+            ("# HELP k8s_certs_renew_done x\nk8s_certs_renew_done 1\n\nk8s_certs_renew_exit_code 0\n", true),
+            ("node_x{by=\"k8s_certs_renew_\"} 1\n", false),
+            ("k8s_certs_renew_done 1\nbackup_age_seconds 3\n", false),
+            ("# k8s_certs_renew_done is written by another job\n", false),
+        ] {
+            let (_dir, root) = root(&[("/srv/node/k.prom", text)]);
+            assert_eq!(found(&root).len(), usize::from(is_ours), "{text}");
+        }
     }
 
     #[test]

@@ -103,3 +103,37 @@ fn another_directory_for_the_program_is_named_in_the_drop_in() {
     assert_eq!(run(&machine, &["uninstall"]).status.code(), Some(0));
     assert!(!machine.exists("/opt"));
 }
+
+#[test]
+fn settings_that_each_run_would_refuse_are_refused_by_install() {
+    for (setting, words) in [
+        ("K8S_CERTS_RENEW_BACKUP_DIR=srv/backups", "'srv/backups' is not an absolute path"),
+        ("K8S_CERTS_RENEW_TEXTFILE=/srv/metrics.txt", "does not end with .prom"),
+    ] {
+        let machine = Machine::new();
+        machine.write(SETTINGS, &format!("{setting}\n"));
+        let before = machine.listing();
+        let ran = run(&machine, &["install"]);
+        assert_eq!(ran.status.code(), Some(78), "{setting}: {}", text(&ran));
+        assert!(text(&ran).contains(words), "{}", text(&ran));
+        assert_eq!(machine.listing(), before);
+    }
+}
+
+#[test]
+fn wrong_settings_keep_nobody_from_taking_it_off() {
+    let machine = Machine::new();
+    let before = machine.names();
+    for purge in [false, true] {
+        assert_eq!(run(&machine, &["install"]).status.code(), Some(0));
+        machine.write(SETTINGS, "K8S_CERTS_RENEW_DAYS_BUFER=3\n");
+        let ran = run(&machine, if purge { &["uninstall", "--purge", "--yes"] } else { &["uninstall"] });
+        assert_eq!(ran.status.code(), Some(0), "{}", text(&ran));
+        let warned = text(&ran).contains("are looked for in their usual places only");
+        assert_eq!((warned, machine.exists(PROGRAM)), (purge, false), "{}", text(&ran));
+        if !purge {
+            std::fs::remove_file(machine.on_host(SETTINGS)).unwrap();
+        }
+    }
+    assert_eq!(machine.names(), before);
+}

@@ -114,3 +114,34 @@ fn a_record_that_is_damaged_or_newer_is_not_guessed_at() {
         assert_eq!(machine.listing(), before);
     }
 }
+
+#[test]
+fn a_timer_that_starts_another_unit_or_never_fires_again_is_no_installation() {
+    let drop_in = "/etc/systemd/system/k8s-certs-renew.timer.d/override.conf";
+    for (text, words) in [
+        ("[Timer]\nUnit=other.service\n", "starts other.service, not k8s-certs-renew.service, as Unit= in"),
+        ("[Timer]\nOnCalendar=\nOnCalendar=2020-01-01\n", "never fires again, as its OnCalendar= says"),
+    ] {
+        let machine = Machine::new();
+        machine.write("/etc/systemd/system/other.service", "[Service]\nExecStart=/bin/true\n");
+        machine.write(drop_in, text);
+        let ran = machine.install();
+        assert_eq!(ran.code, 78, "{}", ran.out);
+        assert!(ran.err.contains(words) && ran.err.contains(drop_in), "{}", ran.err);
+        assert!(ran.err.contains("everything is in place"), "{}", ran.err);
+        assert!(!ran.out.contains("Next:"), "{}", ran.out);
+        std::fs::remove_file(machine.on_host(drop_in)).unwrap();
+        assert_eq!(machine.install().code, 0);
+    }
+}
+
+#[test]
+fn another_unit_that_runs_this_program_and_a_trigger_beside_a_calendar_are_well() {
+    let machine = Machine::new();
+    machine.write("/etc/systemd/system/other.service", "[Service]\nExecStart=/usr/local/bin/k8s-certs-renew run\n");
+    let drop_in = "[Timer]\nUnit=other.service\nOnCalendar=\nOnCalendar=2020-01-01\nOnBootSec=1h\n";
+    machine.write("/etc/systemd/system/k8s-certs-renew.timer.d/override.conf", drop_in);
+    let ran = machine.install();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("only by its other triggers"), "{}", ran.out);
+}

@@ -11,6 +11,7 @@ use k8s_certs_renew::install::action::Action;
 use k8s_certs_renew::install::systemctl::Systemctl;
 use k8s_certs_renew::install::uninstall::{self, Purge, uninstall};
 use k8s_certs_renew::install::{self, Job, Program, install};
+use k8s_certs_renew::node::Overrides;
 use k8s_certs_renew::node::unit_files::Unit;
 use k8s_certs_renew::remains::ours::Places;
 use k8s_certs_renew::report::{Console, Voice};
@@ -24,13 +25,14 @@ pub const PATHS: &str = "/etc/systemd/system/k8s-certs-renew.service.d/60-k8s-ce
 pub const PROGRAM: &str = "/usr/local/bin/k8s-certs-renew";
 pub const SETTINGS: &str = "/etc/default/k8s-certs-renew";
 pub const RECORD: &str = "/var/lib/k8s-certs-renew/install.json";
+pub const LOCK: &str = "/run/k8s-certs-renew.lock";
 pub const SCRIPT: &str = "/usr/local/bin/k8s-certs-renew.sh";
 
 /// kubespray's templates, as its playbook writes them (roles/kubernetes/control-plane/templates, v2.31) for three nodes.
 pub const KUBESPRAY_SERVICE: &str = "[Unit]\nDescription=Renew K8S control plane certificates\n\n[Service]\nType=oneshot\nExecStart=/usr/local/bin/k8s-certs-renew.sh\n";
 pub const KUBESPRAY_TIMER: &str = "[Unit]\nDescription=Timer to renew K8S control plane certificates\n\n[Timer]\nOnCalendar=Mon *-*-1,2,3,4,5,6,7 03:30:00\nRandomizedDelaySec=30min\nFixedRandomDelay=yes\nPersistent=yes\n\n[Install]\nWantedBy=multi-user.target\n";
 
-const PROGRAM_BYTES: &[u8] = b"\x7fELF, as it were";
+pub const PROGRAM_BYTES: &[u8] = b"\x7fELF, as it were";
 /// As a package ships it too.
 pub const CONFIGURATION: &str = "# settings\n#K8S_CERTS_RENEW_DAYS_BUFFER=7\n";
 
@@ -43,6 +45,7 @@ case $1 in --root=*) root=${1#--root=}; shift ;; esac
 units=$root/etc/systemd/system
 unit=${2##*/}
 file=$(ls "$units/$unit" "$root/usr/lib/systemd/system/$unit" 2>/dev/null | head -1)
+[ -e "$here/meanwhile" ] && { mv "$here/meanwhile" "$here/happened"; bash "$here/happened"; }
 [ -e "$here/fails-$1" ] && { echo "Job for $unit failed." >&2; exit 1; }
 case $1 in
 --version) echo "systemd $(cat "$here/version") ($(cat "$here/version").1-1)"; echo "+PAM" ;;
@@ -58,7 +61,7 @@ enable)
     mkdir -p "$units/$target.wants" && ln -sf "${file#"$root"}" "$units/$target.wants/$unit" ;;
 disable)
     for link in "$units"/*.wants/"$unit"; do rm -f "$link"; rmdir --ignore-fail-on-non-empty "$(dirname "$link")"; done ;;
-start) touch "$here/active" ;;
+start) touch "$here/active"; [ ! -e "$here/when-started" ] || bash "$here/when-started" ;;
 stop) case $2 in *.timer) rm -f "$here/active" ;; *) rm -f "$here/failed" ;; esac ;;
 *) exit 1 ;;
 esac
@@ -217,6 +220,7 @@ impl Machine {
             root,
             configuration: CONFIGURATION,
             written: self.written.clone(),
+            overrides: Overrides::default(),
             now: now(),
             is_root: true,
             dry_run,
@@ -272,8 +276,10 @@ impl Machine {
     /// What an uninstallation would do.
     pub fn planned_undo(&self, purge: bool) -> Vec<Action> {
         let signals = Signals::none();
-        let places = Places { backup_dir: Path::new("/srv/backups"), textfile: None };
-        uninstall::planned(&self.job(&signals, false), &places, purge).unwrap().actions
+        let job = self.job(&signals, false);
+        uninstall::planned(&job, &Places { backup_dir: Path::new("/srv/backups"), textfile: None }, purge)
+            .unwrap()
+            .actions
     }
 
     pub fn act(&self, action: &Action) {
@@ -304,9 +310,11 @@ impl Machine {
         names
     }
 
+    /// All but the lock, which whoever comes makes, and which stays until the next boot or a purge.
     pub fn listing(&self) -> Listing {
         let mut listing = Listing::new();
         list(&self.on_host("/"), &self.on_host("/"), &mut listing);
+        listing.remove(LOCK);
         listing
     }
 }
