@@ -307,8 +307,10 @@ deb_waits_for_a_run() {
 
 # What a run has renewed and not restarted would be restarted by nobody.
 deb_stays_while_something_is_owed() {
-  local state=$merged/var/lib/$name/state.json
+  local state
   fresh
+  state=$merged/var/lib/$name/state.json
+  mount --bind /proc "$merged/proc"
   installed
   mkdir -p "$merged/etc/kubernetes/manifests" "$(dirname "$state")"
   touch "$merged/etc/kubernetes/manifests/kube-apiserver.yaml"

@@ -3,8 +3,8 @@
 
 kubelet (with the runtime in it) is a service; it starts a process for each static pod of /etc/kubernetes/manifests, and
 another one where it is gone. kube-apiserver, kube-controller-manager and kube-scheduler are real processes under their
-names, which serve TLS and /readyz, /livez, /healthz as their flags say, but no API. crictl and docker ask kubelet through
-the runtime's socket, as the real ones do, so that what keeps a service from sockets keeps them too.
+names, which serve TLS and /readyz, /livez, /healthz as their flags say, and no more of the API than that the node is
+alone. crictl and docker ask kubelet through the runtime's socket, as the real ones do, so that what keeps a service from sockets keeps them too.
 
 It acts as what its first argument says, after which it is called, too: see the links and units that systemd.sh makes.
 Environment of kubelet: START_DELAY, seconds until runtime and pods are there; RUNTIME=docker, for docker's socket alone.
@@ -30,12 +30,27 @@ PAUSE = "k8s.gcr.io/pause:3.2"
 NODE = socket.gethostname()
 
 
+# What a run asks kube-apiserver to know the other control-plane nodes: there is none.
+ALONE = {
+    "/api/v1/namespaces/default/endpoints/kubernetes": {"apiVersion": "v1", "kind": "Endpoints", "subsets": []},
+    "/api/v1/namespaces/kube-system/pods": {"apiVersion": "v1", "kind": "PodList", "items": []},
+}
+
+
 class Health(BaseHTTPRequestHandler):
     def do_GET(self):
-        known = self.path.split("?")[0] in ("/readyz", "/livez", "/healthz")
-        self.send_response(200 if known else 404)
+        path = self.path.split("?")[0]
+        if path in ALONE:
+            return self.answer(200, json.dumps(ALONE[path]).encode())
+        if path in ("/readyz", "/livez", "/healthz"):
+            return self.answer(200, b"ok")
+        self.answer(404, b"404 page not found")
+
+    def answer(self, status, text):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(b"ok" if known else b"404 page not found")
+        self.wfile.write(text)
 
     def log_message(self, *_):
         pass
